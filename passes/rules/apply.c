@@ -278,10 +278,9 @@ static void explain_rest(sweep *s, tc_graph *graph) {
             bool done = false;
             if (rule->disabled || !tc_is_explained(s->env->options, rule->name))
                 continue;
-            if (!rule_match_at(&s->match, rule, node, true))
-                rule_explain(s->env->ctx, &s->match, node, false);
-            else if (rule_replace(s->env->ctx, &s->match, &done) == TC_OK && !done)
-                rule_explain(s->env->ctx, &s->match, node, false);
+            if (!rule_match_at(&s->match, rule, node, true) ||
+                (rule_replace(s->env->ctx, &s->match, &done) == TC_OK && !done))
+                rule_explain(s->env->ctx, &s->match, node);
             if (done)
                 return;
         }

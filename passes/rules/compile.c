@@ -124,21 +124,6 @@ static tc_status lay_out(tc_lexer *lx, tc_rule_set *set, tc_rule *rule) {
 
 /* --- checks ----------------------------------------------------------------------------------- */
 
-static bool operand_names(const rule_operand *operand, uint16_t name) {
-    bool found = operand->kind == OPERAND_NAME && operand->index == name;
-    for (uint16_t i = 0; !found && operand->kind == OPERAND_CHOICE && i < operand->n_choices; i++)
-        found = operand_names(&operand->choices[i], name);
-    return found;
-}
-
-static bool occurs(const tc_rule *rule, uint16_t name) {
-    for (uint16_t n = 0; n < rule->n_match; n++)
-        for (uint16_t i = 0; i < rule->match[n].n_operands; i++)
-            if (operand_names(&rule->match[n].operands[i], name))
-                return true;
-    return false;
-}
-
 static tc_status check_match(tc_lexer *lx, tc_rule *rule) {
     if (rule->n_match == 0)
         return rule_error(lx, rule->loc, "rule '%s' matches nothing", rule->name);
@@ -147,7 +132,7 @@ static tc_status check_match(tc_lexer *lx, tc_rule *rule) {
             if (rule->match[n].outputs[i] != RULE_NONE)
                 rule->names[rule->match[n].outputs[i]].optional = true;
     for (uint16_t i = 0; i < rule->n_params; i++)
-        if (rule->params[i] != RULE_NONE && !occurs(rule, rule->params[i]))
+        if (rule->params[i] != RULE_NONE && !rule->names[rule->params[i]].matched)
             return rule_error(lx, rule->names[rule->params[i]].loc, "parameter '%s' is not used by the match",
                               rule->names[rule->params[i]].text);
     for (uint16_t i = 0; i < rule->n_outs; i++)

@@ -24,14 +24,10 @@ static bool is_candidate(const match_failure *failure, const tc_rule *rule) {
     return failure->depth == 0 || failure->depth > (needed < 3 ? needed - 1 : (needed + 1) / 2);
 }
 
-void rule_explain(tc_ctx *ctx, const rule_match *match, const tc_node *anchor, bool matched) {
+void rule_explain(tc_ctx *ctx, const rule_match *match, const tc_node *anchor) {
     const tc_rule *rule = match->rule;
     const match_failure *failure = &match->failure;
     const char *op = anchor->op_type, *label = tc_node_label(anchor);
-    if (matched) {
-        tc_note(ctx, NULL, "rule %s matched at %s \"%s\"", rule->name, op, label);
-        return;
-    }
     if (!is_candidate(failure, rule))
         return;
     if (failure->depth == 0) {

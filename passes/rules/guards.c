@@ -8,39 +8,36 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_BYTES = 4096, MOST_FLAG_BYTES = 1 << 26 }; /* of constants whose elements are looked at */
+enum { MOST_BYTES = 4096, MOST_FLAG_BYTES = 1 << 26 }; /* of constants that are looked at; masks are larger */
 
-static tc_value *value_arg(const guard_call *call, uint16_t index) {
-    return call->values[call->guard->args[index].name];
-}
 static double number_arg(const guard_call *call, uint16_t index) { return call->guard->args[index].number; }
 static const char *word_arg(const guard_call *call, uint16_t index) { return call->guard->args[index].string; }
 
 /* --- types ------------------------------------------------------------------------------------ */
 
-static bool is_float(const guard_call *call) { return tc_dtype_is_float(tc_value_dtype(value_arg(call, 0))); }
+static bool is_float(const guard_call *call) { return tc_dtype_is_float(tc_value_dtype(guard_value(call, 0))); }
 
 static bool is_integer(const guard_call *call) {
-    tc_dtype dtype = tc_value_dtype(value_arg(call, 0));
+    tc_dtype dtype = tc_value_dtype(guard_value(call, 0));
     return tc_dtype_bits(dtype) != 0 && !tc_dtype_is_float(dtype) && dtype != TC_BOOL && dtype != TC_COMPLEX64 &&
            dtype != TC_COMPLEX128;
 }
 
-static bool is_bool(const guard_call *call) { return tc_value_dtype(value_arg(call, 0)) == TC_BOOL; }
+static bool is_bool(const guard_call *call) { return tc_value_dtype(guard_value(call, 0)) == TC_BOOL; }
 
 static bool same_dtype(const guard_call *call) {
-    tc_dtype dtype = tc_value_dtype(value_arg(call, 0));
-    return dtype != TC_UNDEFINED && dtype == tc_value_dtype(value_arg(call, 1));
+    tc_dtype dtype = tc_value_dtype(guard_value(call, 0));
+    return dtype != TC_UNDEFINED && dtype == tc_value_dtype(guard_value(call, 1));
 }
 
-static bool has_rank(const guard_call *call) { return tc_value_rank(value_arg(call, 0)) == (int)number_arg(call, 1); }
+static bool has_rank(const guard_call *call) { return tc_value_rank(guard_value(call, 0)) == (int)number_arg(call, 1); }
 
 static bool has_rank_at_least(const guard_call *call) {
-    return tc_value_rank(value_arg(call, 0)) >= (int)number_arg(call, 1);
+    return tc_value_rank(guard_value(call, 0)) >= (int)number_arg(call, 1);
 }
 
 static bool same_shape(const guard_call *call) {
-    const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
+    const tc_value *a = guard_value(call, 0), *b = guard_value(call, 1);
     return a == b || tc_same_shape(a, b);
 }
 
@@ -54,23 +51,23 @@ static bool equal_dims(const tc_value *a, int from_a, const tc_value *b, int fro
 }
 
 static bool same_head(const guard_call *call) {
-    return equal_dims(value_arg(call, 0), 0, value_arg(call, 1), 0, (int)number_arg(call, 2));
+    return equal_dims(guard_value(call, 0), 0, guard_value(call, 1), 0, (int)number_arg(call, 2));
 }
 
 static bool same_tail(const guard_call *call) {
-    const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
+    const tc_value *a = guard_value(call, 0), *b = guard_value(call, 1);
     int n = (int)number_arg(call, 2);
     return equal_dims(a, tc_value_rank(a) - n, b, tc_value_rank(b) - n, n);
 }
 
 static bool same_lead(const guard_call *call) {
-    const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
+    const tc_value *a = guard_value(call, 0), *b = guard_value(call, 1);
     int rank = tc_value_rank(a);
     return rank >= 2 && rank == tc_value_rank(b) && equal_dims(a, 0, b, 0, rank - 2);
 }
 
 static bool is_static_tail(const guard_call *call) {
-    const tc_value *v = value_arg(call, 0);
+    const tc_value *v = guard_value(call, 0);
     int rank = tc_value_rank(v), n = (int)number_arg(call, 1);
     for (int i = 1; i <= n; i++)
         if (rank < n || !tc_dim_is_const(v->type->dims[rank - i]) || v->type->dims[rank - i].value <= 0)
@@ -80,7 +77,7 @@ static bool is_static_tail(const guard_call *call) {
 
 /* Whether broadcasting `a` against `b` leaves b's shape as it is. */
 static bool broadcasts(const guard_call *call) {
-    const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
+    const tc_value *a = guard_value(call, 0), *b = guard_value(call, 1);
     int rank_a = tc_value_rank(a), rank_b = tc_value_rank(b);
     if (rank_a == TC_RANK_UNKNOWN || rank_b == TC_RANK_UNKNOWN || rank_a > rank_b)
         return a == b;
@@ -94,7 +91,7 @@ static bool broadcasts(const guard_call *call) {
 }
 
 static bool has_dim(const guard_call *call) {
-    const tc_value *v = value_arg(call, 0);
+    const tc_value *v = guard_value(call, 0);
     int rank = tc_value_rank(v), axis = (int)number_arg(call, 1);
     axis += axis < 0 ? rank : 0;
     return rank != TC_RANK_UNKNOWN && axis >= 0 && axis < rank &&
@@ -102,14 +99,14 @@ static bool has_dim(const guard_call *call) {
 }
 
 static bool has_bits_at_most(const guard_call *call) {
-    unsigned bits = tc_dtype_bits(tc_value_dtype(value_arg(call, 0)));
+    unsigned bits = tc_dtype_bits(tc_value_dtype(guard_value(call, 0)));
     return bits > 0 && bits <= (unsigned)number_arg(call, 1);
 }
 
 /* --- constants -------------------------------------------------------------------------------- */
 
 static const tc_tensor *constant_of(const guard_call *call, uint16_t index) {
-    const tc_value *value = value_arg(call, index);
+    const tc_value *value = guard_value(call, index);
     const tc_tensor *tensor = tc_may_be_trained(value) ? NULL : tc_value_constant(value);
     return tensor && tensor->data && tensor->dtype != TC_STRING ? tensor : NULL;
 }
@@ -117,7 +114,7 @@ static const tc_tensor *constant_of(const guard_call *call, uint16_t index) {
 static bool is_constant(const guard_call *call) { return constant_of(call, 0) != NULL; }
 
 static bool is_scalar(const guard_call *call) {
-    const tc_value *v = value_arg(call, 0);
+    const tc_value *v = guard_value(call, 0);
     const tc_tensor *tensor = tc_value_constant(v);
     if (tensor)
         return tensor->count == 1;
@@ -152,7 +149,6 @@ static bool all_positive(const guard_call *call) { return every_element(call, MO
 static bool all_nonzero(const guard_call *call) { return every_element(call, MOST_BYTES, is_nonzero); }
 static bool all_finite(const guard_call *call) { return every_element(call, MOST_BYTES, is_finite); }
 
-/* Masks of positions are larger than other constants. */
 static bool is_flag(double x) { return x == 0 || x == 1; }
 static bool are_flags(const guard_call *call) { return every_element(call, MOST_FLAG_BYTES, is_flag); }
 
@@ -197,7 +193,7 @@ static int trailing_count(const tc_tensor *axes, int rank) {
 }
 
 static bool are_trailing(const guard_call *call) {
-    return trailing_count(constant_of(call, 0), tc_value_rank(value_arg(call, 1))) > 0;
+    return trailing_count(constant_of(call, 0), tc_value_rank(guard_value(call, 1))) > 0;
 }
 
 /* The axes of `rank` that a constant list names, as bits; 0 where it names none, another, or is no constant. */
@@ -215,7 +211,7 @@ static uint64_t axes_named(const tc_tensor *axes, int rank) {
 
 /* The first list of axes of x names all that the second does, and that one names some. */
 static bool covers_axes(const guard_call *call) {
-    int rank = tc_value_rank(value_arg(call, 2));
+    int rank = tc_value_rank(guard_value(call, 2));
     uint64_t wide = axes_named(constant_of(call, 0), rank), narrow = axes_named(constant_of(call, 1), rank);
     return narrow && (wide & narrow) == narrow;
 }
@@ -227,25 +223,25 @@ static bool same_count(const guard_call *call) {
 
 /* The shape of `v` is that of the axes of x that a list names. */
 static bool spans_axes(const guard_call *call) {
-    const tc_value *v = value_arg(call, 0), *x = value_arg(call, 1);
+    const tc_value *v = guard_value(call, 0), *x = guard_value(call, 1);
     int rank_x = tc_value_rank(x), n = trailing_count(constant_of(call, 2), rank_x);
     return n > 0 && tc_value_rank(v) == n && equal_dims(v, 0, x, rank_x - n, n);
 }
 
 /* --- use and attributes ----------------------------------------------------------------------- */
 
-static bool is_absent(const guard_call *call) { return value_arg(call, 0) == NULL; }
-static bool is_present(const guard_call *call) { return value_arg(call, 0) != NULL; }
-static bool is_used(const guard_call *call) { return value_arg(call, 0) && tc_value_is_used(value_arg(call, 0)); }
-static bool is_output(const guard_call *call) { return value_arg(call, 0)->n_graph_outputs > 0; }
+static bool is_absent(const guard_call *call) { return guard_value(call, 0) == NULL; }
+static bool is_present(const guard_call *call) { return guard_value(call, 0) != NULL; }
+static bool is_used(const guard_call *call) { return guard_value(call, 0) && tc_value_is_used(guard_value(call, 0)); }
+static bool is_output(const guard_call *call) { return guard_value(call, 0)->n_graph_outputs > 0; }
 
 static bool one_use(const guard_call *call) {
-    const tc_value *v = value_arg(call, 0);
+    const tc_value *v = guard_value(call, 0);
     return (v->n_graph_outputs == 1 && !v->uses) || (v->n_graph_outputs == 0 && v->uses && !v->uses->next);
 }
 
 static bool one_reader(const guard_call *call) {
-    const tc_value *v = value_arg(call, 0);
+    const tc_value *v = guard_value(call, 0);
     return v->uses && !v->uses->next;
 }
 
@@ -255,7 +251,7 @@ static bool is_needed(const guard_call *call) {
 }
 
 static bool attr_is(const guard_call *call) {
-    const tc_node *node = value_arg(call, 0)->producer;
+    const tc_node *node = guard_value(call, 0)->producer;
     const guard_arg *want = &call->guard->args[2];
     const tc_attr *attr = node ? tc_attr_find(node, word_arg(call, 1)) : NULL;
     if (!attr)
@@ -270,13 +266,13 @@ static bool attr_is(const guard_call *call) {
 }
 
 static bool has_attr(const guard_call *call) {
-    const tc_node *node = value_arg(call, 0)->producer;
+    const tc_node *node = guard_value(call, 0)->producer;
     return node && tc_attr_find(node, word_arg(call, 1)) != NULL;
 }
 
 /* Absent from both, or the same number or word of both. */
 static bool same_attr(const guard_call *call) {
-    const tc_node *a = value_arg(call, 0)->producer, *b = value_arg(call, 1)->producer;
+    const tc_node *a = guard_value(call, 0)->producer, *b = guard_value(call, 1)->producer;
     const char *name = word_arg(call, 2);
     const tc_attr *of_a = a ? tc_attr_find(a, name) : NULL, *of_b = b ? tc_attr_find(b, name) : NULL;
     if (!of_a || !of_b)
@@ -292,7 +288,7 @@ static bool same_attr(const guard_call *call) {
 /* --- the backward pass ------------------------------------------------------------------------ */
 
 static bool is_kept_for(const guard_call *call) {
-    const tc_value *v = value_arg(call, 0), *result = value_arg(call, 1), *storage = tc_value_storage(v);
+    const tc_value *v = guard_value(call, 0), *result = guard_value(call, 1), *storage = tc_value_storage(v);
     const tc_node *end = call->rule->set->forward_end;
     return end && result->producer && !tc_value_is_given(storage) && !storage->n_graph_outputs && !v->n_graph_outputs &&
            !tc_read_late(storage, end, result->producer, true);
@@ -300,15 +296,15 @@ static bool is_kept_for(const guard_call *call) {
 
 static bool is_recomputable(const guard_call *call) {
     const tc_node *end = call->rule->set->forward_end;
-    return end && tc_recomputable(value_arg(call, 0), end);
+    return end && tc_recomputable(guard_value(call, 0), end);
 }
 
 static bool is_needed_late(const guard_call *call) {
     const tc_node *end = call->rule->set->forward_end;
-    return end && tc_needed_late(value_arg(call, 0), end);
+    return end && tc_needed_late(guard_value(call, 0), end);
 }
 
-static bool lasts(const guard_call *call) { return is_needed_late(call) || tc_is_shown(value_arg(call, 0)); }
+static bool lasts(const guard_call *call) { return is_needed_late(call) || tc_is_shown(guard_value(call, 0)); }
 
 /* Whether a scale or bias has the shape that the node normalizes, and the type: nothing of it is broadcast or cast. */
 static bool is_whole(const tc_node *node, const tc_value *value) {
@@ -321,8 +317,8 @@ static bool is_whole(const tc_node *node, const tc_value *value) {
 
 /* Room for a quarter of the channels at most: keeping x-hat itself costs little more then. */
 static bool has_few_sides(const guard_call *call) {
-    const tc_value *y = value_arg(call, 0), *scale = value_arg(call, 1),
-                   *bias = call->guard->n_args > 2 ? value_arg(call, 2) : NULL;
+    const tc_value *y = guard_value(call, 0), *scale = guard_value(call, 1),
+                   *bias = call->guard->n_args > 2 ? guard_value(call, 2) : NULL;
     int64_t capacity = tc_side_capacity(scale, bias), n = 1;
     if (!y->producer || capacity == 0 || !is_whole(y->producer, scale) || (bias && !is_whole(y->producer, bias)))
         return false;

@@ -7,10 +7,6 @@
 
 enum { MOST_STEPS = 16 }; /* nodes between a product and its softmax: scales, masks, biases, views, a cast */
 
-static tc_value *value_arg(const guard_call *call, uint16_t index) {
-    return call->values[call->guard->args[index].name];
-}
-
 static const char *const on_the_way[] = {"Add", "Cast", "Concat", "Div", "Max", "Mul", "Reshape", "Sub", "Where"};
 
 static bool is_on_the_way(const tc_node *node) {
@@ -41,14 +37,14 @@ bool tc_leads_to_softmax(const tc_value *value) {
     return false;
 }
 
-bool guard_is_scored(const guard_call *call) { return tc_leads_to_softmax(value_arg(call, 0)); }
+bool guard_is_scored(const guard_call *call) { return tc_leads_to_softmax(guard_value(call, 0)); }
 
 static tc_dim from_end(const tc_value *value, int i) { return value->type->dims[tc_value_rank(value) - i]; }
 
 /* Dims of the first that are not 1 are counted from the end, and lie where the other two agree: what broadcasts to one
  * broadcasts to its view just so. */
 bool guard_is_in_tail(const guard_call *call) {
-    const tc_value *x = value_arg(call, 0), *a = value_arg(call, 1), *b = value_arg(call, 2);
+    const tc_value *x = guard_value(call, 0), *a = guard_value(call, 1), *b = guard_value(call, 2);
     int rank = tc_value_rank(x), rank_a = tc_value_rank(a), rank_b = tc_value_rank(b);
     bool same = rank != TC_RANK_UNKNOWN && rank_a >= rank && rank_b >= rank;
     bool fits = same;
@@ -62,7 +58,7 @@ bool guard_is_in_tail(const guard_call *call) {
 
 /* A target of Reshape that names each dim, or leaves it to be computed: no 0, which would copy one of the operand. */
 bool guard_is_named(const guard_call *call) {
-    tc_value *target = value_arg(call, 0);
+    tc_value *target = guard_value(call, 0);
     const tc_contents *contents = tc_value_contents(target->graph->model, target);
     if (!contents)
         return false;
@@ -73,7 +69,7 @@ bool guard_is_named(const guard_call *call) {
 }
 
 bool guard_is_column(const guard_call *call) {
-    const tc_value *value = value_arg(call, 0);
+    const tc_value *value = guard_value(call, 0);
     int rank = tc_value_rank(value);
     return rank == 0 || (rank > 0 && tc_dim_equal(from_end(value, 1), tc_dim_const(1)));
 }
@@ -90,7 +86,7 @@ static const tc_value *without_scale(const tc_node *node) {
 }
 
 bool guard_is_product(const guard_call *call) {
-    const tc_value *value = value_arg(call, 0);
+    const tc_value *value = guard_value(call, 0);
     while (value && value->producer && !tc_node_is(value->producer, "", "MatMul"))
         value = without_scale(value->producer);
     return value && value->producer;

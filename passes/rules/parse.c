@@ -190,6 +190,7 @@ static tc_status use_name(parser *p, const char *name, rule_loc loc, rule_operan
     const rule_name *n = operand->index == RULE_NONE ? NULL : &p->rule->names[operand->index];
     if (!n || !(n->param || n->node != RULE_NONE || (p->building && n->build != RULE_NONE)))
         return FAIL_AT(p, loc, "'%s' is neither a parameter nor defined above", tc_quote(p->lx.ctx, name));
+    p->rule->names[operand->index].matched |= !p->building;
     return TC_OK;
 }
 

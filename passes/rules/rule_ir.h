@@ -107,10 +107,10 @@ typedef struct rule_node {
 
 typedef struct rule_name {
     const char *text;
-    bool param, optional, is_out;
-    uint16_t node, output;        /* the pattern node that defines it, or RULE_NONE */
-    uint16_t build, build_output; /* the right side's node that defines it, or RULE_NONE */
-    int8_t input;                 /* gradient rules: operand number of the op, or -1 */
+    bool param, optional, is_out, matched; /* matched: an operand of the match */
+    uint16_t node, output;                 /* the pattern node that defines it, or RULE_NONE */
+    uint16_t build, build_output;          /* the right side's node that defines it, or RULE_NONE */
+    int8_t input;                          /* gradient rules: operand number of the op, or -1 */
     rule_loc loc;
 } rule_name;
 
@@ -200,6 +200,9 @@ typedef struct guard_row {
     bool absent_ok; /* called with unbound values too; else a guard on an unbound name holds */
 } guard_row;
 const guard_row *guard_find(const char *name);
+static inline tc_value *guard_value(const guard_call *call, uint16_t index) {
+    return call->values[call->guard->args[index].name];
+}
 /* guards_scores.c */
 bool guard_is_scored(const guard_call *call);
 bool guard_is_in_tail(const guard_call *call);
@@ -270,6 +273,6 @@ tc_value *rule_operand_value(const rule_builder *b, const rule_operand *operand)
 /* --- apply.c, explain.c ----------------------------------------------------------------------- */
 /* Builds and splices; *out_done is false when the replacement would not fit (match->failure says why). */
 tc_status rule_replace(tc_ctx *ctx, rule_match *match, bool *out_done);
-/* One note: that the rule matched at `anchor`, or how far it got. */
-void rule_explain(tc_ctx *ctx, const rule_match *match, const tc_node *anchor, bool matched);
+/* One note: how far the rule got at `anchor`. */
+void rule_explain(tc_ctx *ctx, const rule_match *match, const tc_node *anchor);
 #endif
