@@ -96,7 +96,7 @@ def main():
     parser.add_argument("--layered", type=int, nargs="*", default=[])
     parser.add_argument("--times", type=int, default=1)
     options = parser.parse_args()
-    tool = os.path.join(options.build, "tempoc-plan")
+    tool = os.path.join(options.build, "bench", "tempoc-plan", "tempoc-plan")
     print("| instance | buffers | bound | arena | ratio | capacity | seconds |\n|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         paths = [os.path.join(f, n) for f in options.folders for n in sorted(os.listdir(f)) if n.endswith(".csv")]

@@ -1,6 +1,5 @@
 # completion.awk: the option table of a tool and completion.bash around it, to completion of its command lines by bash.
 #   TOOL --help=table | awk -v tool=TOOL -f completion.awk - completion.bash
-# @FILES@ is how the names of files end that it reads.
 # @WORDS@ becomes the options as they are written, @CASES@ tells which word the table has for an option's argument.
 FNR == NR {
     split($0, field, "\t")
@@ -19,6 +18,5 @@ FNR == NR {
 {
     gsub(/@WORDS@/, substr(words, 2))
     gsub(/@TOOL@/, tool)
-    gsub(/@FILES@/, tool == "tempoc-plan" ? "*.csv" : "*.onnx*")
     print
 }

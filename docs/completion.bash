@@ -22,7 +22,7 @@ _@TOOL@() {
     PASS) from="all $(@TOOL@ --list-passes | awk '/^$/ { exit } NR > 1 { print $1 }')" ;;
     LIST) from=$(@TOOL@ --list-passes | awk '/^$/ { exit } NR > 1 { print $1 }') ;;
     RULE) from="all $(@TOOL@ --list-rules | awk '/^  [a-z]/ { print $1 }')" ;;
-    MODEL) ending='@FILES@' ;;
+    MODEL) ending='*.onnx*' ;;
     FILE.*) ending="*.${kind#*.}" ;;
     esac
     COMPREPLY=()

@@ -18,7 +18,7 @@ done
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-PATH=$bin:$PATH
+PATH=$bin:$bin/bench/tempoc-plan:$PATH
 FileCheck() { "$filecheck" --dump-input-context=20 "$@"; }
 not() {
     local expected=any code=0

@@ -2,14 +2,14 @@
 # check_completion.sh FOLDER-OF-TOOLS FOLDER-OF-COMPLETIONS: what bash offers at the end of some command lines.
 set -uo pipefail
 PATH=$(realpath "$1"):$PATH
-for tool in tempoc tempo-run tempo-train tempoc-plan; do
+for tool in tempoc tempo-run tempo-train; do
     # shellcheck disable=SC1090
     source "$2/$tool"
 done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-touch a.onnx b.npz c.json d.csv
+touch a.onnx b.npz c.json
 mkdir inner
 
 failed=0
@@ -54,8 +54,5 @@ exactly 'cosine constant' tempo-train --schedule = c
 exactly 'sgd' tempo-train a.onnx --optimizer s
 exactly 'exact' tempo-train --recipe ex
 exactly 'inner' tempo-train --checkpoint ''
-exactly 'inner d.csv' tempoc-plan ''
-exactly 'inner d.csv' tempoc-plan -o ''
-exactly '--capacity=' tempoc-plan --cap
 exactly '' tempoc a.onnx --loss = x
 exit $failed

@@ -33,7 +33,6 @@ MAY_INCLUDE = {
     "passes": ("compiler", "compiler/plan"),
     "runtime": ("compiler", "compiler/plan", "kernels"),
     "programs/tempoc": ("compiler", "passes", "runtime", "kernels"),
-    "compiler/tempoc-plan": ("compiler", "compiler/plan"),
     "programs/tempo-run": ("compiler", "passes", "runtime", "kernels"),
     "programs/tempo-train": ("compiler", "programs/tempoc", "passes", "runtime", "kernels"),
 }

@@ -3,7 +3,7 @@ import os
 import re
 import subprocess
 
-PROGRAMS = ("programs/tempoc", "compiler/tempoc-plan", "programs/tempo-run", "programs/tempo-train")
+PROGRAMS = ("programs/tempoc", "programs/tempo-run", "programs/tempo-train")
 PLANS = ("compiler/pack/", "compiler/remat/")  # numbers alone
 CODE = (".c", ".h", ".cu", ".cuh", ".def")
 
