@@ -20,22 +20,23 @@ static const tc_option rows[] = {
 #undef OPTION
 
 static const char details[] =
-    "Places buffers with known lives in one arena, as small as it can be found. A line of IN.csv is a buffer: its id,\n"
-    "the times at which its life begins and has ended, and its bytes. The first line names the columns:\n"
+    "tempoc-plan gives each buffer an offset in one arena, so that buffers live at the same time do not overlap and\n"
+    "the arena is small. A line of IN.csv is a buffer: its id, the times when its life begins and has ended, and its\n"
+    "bytes. The first line names the columns:\n"
     "\n"
     "  id,lower,upper,size\n"
     "  a,0,3,4096\n"
     "  b,2,5,1024\n"
     "\n"
-    "A column `alignment` (powers of two) may follow; sizes are rounded up to it. The answer has the same rows and\n"
-    "one more column, `offset`. No arena can be smaller than the bound: the most bytes that are live at one time.\n"
+    "A column `alignment` (powers of two) may follow; sizes are rounded up to it. The result has the same rows and\n"
+    "one more column, `offset`. No arena is smaller than the bound, the most bytes live at one time.\n"
     "\n"
     "examples:\n"
-    "  tempoc-plan in.csv                                how small an arena can be\n"
-    "  tempoc-plan in.csv -o out.csv                     and where each buffer lies in it\n"
-    "  tempoc-plan in.csv --capacity=1MiB -o out.csv     any places in so many bytes\n"
-    "  tempoc-plan out.csv --check                       whether offsets are right\n"
-    "  make_lives | tempoc-plan - -o - --time=60         from a pipe to a pipe, searching for long\n";
+    "  tempoc-plan in.csv                                find the smallest arena\n"
+    "  tempoc-plan in.csv -o out.csv                     also write the offset of each buffer\n"
+    "  tempoc-plan in.csv --capacity=1MiB -o out.csv     any packing into so many bytes\n"
+    "  tempoc-plan out.csv --check                       check the offsets\n"
+    "  make_lives | tempoc-plan - -o - --time=60         read and write pipes, search for a minute\n";
 
 static const char footer[] =
     "Exit codes: 0 good, 1 offsets are wrong, 2 bad input, 4 no packing into the capacity was found, or no memory,\n"
@@ -58,7 +59,7 @@ static const tc_option_table table = {
 static tc_status check_arguments(tc_ctx *ctx, plan_options *o, const tc_arguments *arguments) {
     if (arguments->count != 1) {
         tc_error(ctx, TC_USAGE, NULL, arguments->count == 0 ? "no file given" : "one file at a time");
-        tc_hint(ctx, "for example: tempoc-plan in.csv -o out.csv; tempoc-plan --help tells more");
+        tc_hint(ctx, "for example: tempoc-plan in.csv -o out.csv; see tempoc-plan --help");
         return TC_USAGE;
     }
     if (o->time < 0 || o->time > 1e6)

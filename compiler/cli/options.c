@@ -164,12 +164,12 @@ static tc_status unknown_option(tc_ctx *ctx, const tc_option_table *table, const
     tc_nearest_offer(&nearest, "help");
     tc_nearest_offer(&nearest, "version");
     if (nearest.best)
-        tc_hint(ctx, "did you mean --%s? %s --help lists all options", nearest.best, table->tool);
+        tc_hint(ctx, "did you mean --%s? %s --help=all lists all options", nearest.best, table->tool);
     else if (told)
-        tc_hint(ctx, "there is --%s: %.*s; %s --help lists all options", told->name, (int)strcspn(told->help, ";:"),
+        tc_hint(ctx, "there is --%s: %.*s; %s --help=all lists all options", told->name, (int)strcspn(told->help, ";:"),
                 told->help, table->tool);
     else
-        tc_hint(ctx, "%s --help lists all options", table->tool);
+        tc_hint(ctx, "%s --help=all lists all options", table->tool);
     return status;
 }
 
@@ -183,7 +183,7 @@ typedef struct parse_state {
     tc_arguments *arguments;
 } parse_state;
 
-/* The value of an option whose value does not stand behind '=': the next word, unless that looks like an option. */
+/* The value of an option whose value does not stand after '=': the next word, unless that looks like an option. */
 static tc_status next_word(parse_state *st, const tc_option *option, const char *written, const char **out_value) {
     const char *word = st->next < st->argc ? st->argv[st->next] : NULL;
     if (word == NULL || strncmp(word, "--", 2) == 0) {
@@ -206,7 +206,7 @@ static const tc_option *find_opposite(const parse_state *st, const char *name, s
     return option && option->kind == TC_OPT_SWITCH ? option : NULL;
 }
 
-/* "off", "true" and the like as a word of its own behind a switch; a bare number is an argument. */
+/* "off", "true" and the like as a word of its own after a switch; a bare number is an argument. */
 static const char *next_switch(parse_state *st) {
     bool on;
     const char *word = st->next < st->argc ? st->argv[st->next] : NULL;
@@ -255,7 +255,9 @@ static tc_status parse_short(parse_state *st, const char *argument) {
 
 static bool answered(const tc_option_table *table, const char *argument, FILE *out) {
     if (strcmp(argument, "--help") == 0 || (strcmp(argument, "-h") == 0 && !find_letter(table, 'h')))
-        tc_options_help(table, out);
+        tc_options_help(table, false, out);
+    else if (strcmp(argument, "--help=all") == 0)
+        tc_options_help(table, true, out);
     else if (strcmp(argument, "--help=table") == 0)
         tc_options_table(table, out);
     else if (strcmp(argument, "--version") == 0)
@@ -348,17 +350,20 @@ static void print_option(FILE *out, const tc_option *option) {
 
 /* What every tool has beside its table. */
 static const tc_option standard[] = {
-    {TC_OPT_SWITCH, "help", 'h', NULL, NULL, "Help", "print help and exit", 0, 0},
-    {TC_OPT_SWITCH, "version", 0, NULL, NULL, "Help", "print the version and exit", 0, 0},
+    {TC_OPT_USUAL, TC_OPT_SWITCH, "help", 'h', NULL, NULL, "Help",
+     "describe the usual options and exit; --help=all: every option", 0, 0},
+    {TC_OPT_USUAL, TC_OPT_SWITCH, "version", 0, NULL, NULL, "Help", "print the version and exit", 0, 0},
 };
 
-void tc_options_help(const tc_option_table *table, FILE *out) {
+void tc_options_help(const tc_option_table *table, bool all, FILE *out) {
     fprintf(out, "%s: %s\n\nusage: %s %s\n", table->tool, table->summary, table->tool, table->usage);
     if (table->details)
         fprintf(out, "\n%s", table->details);
     const char *group = NULL;
     for (size_t i = 0; i < table->n_options; i++) {
         const tc_option *option = &table->options[i];
+        if (option->shown == TC_OPT_RARE && !all)
+            continue;
         if (group == NULL || strcmp(group, option->group) != 0)
             fprintf(out, "\n%s:\n", group = option->group);
         print_option(out, option);
@@ -366,6 +371,8 @@ void tc_options_help(const tc_option_table *table, FILE *out) {
     fprintf(out, "\n%s:\n", standard[0].group);
     for (size_t i = 0; i < TC_COUNT(standard); i++)
         print_option(out, &standard[i]);
+    if (!all)
+        fprintf(out, "\n%s --help=all describes all %zu options.\n", table->tool, table->n_options);
     if (table->footer)
         fprintf(out, "\n%s", table->footer);
 }

@@ -7,7 +7,8 @@
  *     };
  *
  * The field's C type follows from the kind, below. `count` is the size_t field of a LIST or TAGGED and `field` again
- * for other kinds. Rows of one group stand together: the group's name is its heading in --help. */
+ * for other kinds. Rows of one group stand together: the group's name is its heading in --help. USUAL rows are those
+ * that --help shows; --help=all shows the RARE ones, too. */
 #ifndef TC_OPTIONS_H
 #define TC_OPTIONS_H
 #include "compiler/base/diag.h"
@@ -26,7 +27,10 @@ typedef enum tc_option_kind {
     TC_OPT_TAGGED,  /* the same, items as "name=value": options that share a list keep the order between them */
 } tc_option_kind;
 
+typedef enum tc_option_shown { TC_OPT_USUAL, TC_OPT_RARE } tc_option_shown;
+
 typedef struct tc_option {
+    tc_option_shown shown;
     tc_option_kind kind;
     const char *name;      /* without dashes */
     char letter;           /* 'o' for -o; 0: none */
@@ -39,8 +43,11 @@ typedef struct tc_option {
 } tc_option;
 
 /* A row of such a file as a tc_option; `type` has the fields. */
-#define TC_OPTION(type, kind, field, count, name, letter, argument, otherwise, group, help)                            \
-    { TC_OPT_##kind, name, letter, argument, otherwise, group, help, offsetof(type, field), offsetof(type, count) }
+#define TC_OPTION(type, shown, kind, field, count, name, letter, argument, otherwise, group, help)                     \
+    {                                                                                                                  \
+        TC_OPT_##shown, TC_OPT_##kind, name, letter, argument, otherwise, group, help, offsetof(type, field),          \
+            offsetof(type, count)                                                                                      \
+    }
 
 typedef struct tc_option_table {
     const char *tool;    /* "tempoc" */
@@ -64,13 +71,13 @@ typedef struct tc_arguments {
  * one. --help and --version are answered on `answers`. */
 tc_status tc_options_parse(tc_ctx *ctx, const tc_option_table *table, int argc, char **argv, FILE *answers,
                            void *target, tc_arguments *out_arguments);
-/* A seed as text: decimal, hexadecimal behind 0x or octal behind 0, from 0 to 2^64 - 1, TC_USAGE else; NULL leaves
+/* A seed as text: decimal, hexadecimal after 0x or octal after 0, from 0 to 2^64 - 1, TC_USAGE else; NULL leaves
  * *out_seed as it is. */
 tc_status tc_seed_option(tc_ctx *ctx, const char *text, uint64_t *out_seed);
-void tc_options_help(const tc_option_table *table, FILE *out);
-/* What --help=table prints, and man pages and completion are made from (docs/meson.build): a row per option, --help and
- * --version included, of group, name, letter, argument, default and help between tabs; an empty field where there is
- * none. */
+/* The usual options, or all. */
+void tc_options_help(const tc_option_table *table, bool all, FILE *out);
+/* What --help=table prints, the source of man pages and completion (docs/meson.build): a row per option, --help and
+ * --version included, of group, name, letter, argument, default and help between tabs; a missing field is empty. */
 void tc_options_table(const tc_option_table *table, FILE *out);
 
 /* The nearest of several names to a misspelt one: begin, offer each, read `best` (NULL: nothing near enough to

@@ -17,20 +17,19 @@ static const tc_option rows[] = {
 #undef OPTION
 
 static const char details[] =
-    "Runs an ONNX graph on the CPU or a GPU: plain models and tempoc's output alike, in the order of the file.\n"
+    "tempo-run runs an ONNX graph on the CPU or a GPU: a plain model, or one compiled by tempoc. numpy writes the\n"
+    "inputs: numpy.savez(\"batch.npz\", input_ids=ids, labels=labels).\n"
     "\n"
     "examples:\n"
     "  tempo-run train.onnx --inputs batch.npz                        list the outputs, scalars with their values\n"
     "  tempo-run train.onnx --inputs batch.npz --outputs grads.npz    write all outputs\n"
-    "  tempo-run train.onnx --inputs batch.npz --memory               where the bytes are\n"
+    "  tempo-run train.onnx --inputs batch.npz --memory               print where the bytes are\n"
     "  tempo-run train.onnx --inputs batch.npz --repeat 20            time it\n"
     "  tempo-run train.onnx --inputs batch.npz --profile trace.json   time each node\n"
     "  tempo-run train.onnx --inputs batch.npz --device=cuda          on the first GPU\n"
     "  tempo-run train.onnx --inputs half0.npz --device=cuda:0 --rank=0/2 --group=meet --average='*_grad'\n"
     "                                                                 the first of two GPUs that share a batch\n"
-    "  tempo-run --test-data cases                                    run ONNX test cases\n"
-    "\n"
-    "A file of inputs is written by numpy: numpy.savez(\"batch.npz\", input_ids=ids, labels=labels).\n";
+    "  tempo-run --test-data cases                                    run ONNX test cases\n";
 
 static const char footer[] =
     "Exit codes: 0 good, 1 a test case failed, 2 bad or missing input, 3 unsupported, 4 limit or memory,\n"
@@ -73,7 +72,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
             tc_error(ctx, TC_USAGE, NULL, "no model given");
         else
             tc_error(ctx, TC_USAGE, NULL, "one model at a time: unexpected %s", tc_quote(ctx, arguments->items[1]));
-        tc_hint(ctx, "for example: tempo-run train.onnx --inputs batch.npz; tempo-run --help tells more");
+        tc_hint(ctx, "for example: tempo-run train.onnx --inputs batch.npz; see tempo-run --help");
         return TC_USAGE;
     }
     o->model = o->test_data ? NULL : arguments->items[0];

@@ -20,28 +20,26 @@ static const tc_option rows[] = {
 #undef OPTION
 
 static const char details[] =
-    "Trains the weights of an ONNX model on data: a plain model with a loss, which is compiled on the way, or what\n"
-    "tempoc wrote. The optimizer becomes a part of the graph.\n"
+    "To save memory, use recipe tiled (--recipe=tiled), or say how much memory there is (--memory-budget=12GiB).\n"
+    "\n"
+    "tempo-train trains the weights of an ONNX model: of a plain model with a loss, which it compiles first, or of\n"
+    "a model compiled by tempoc. numpy writes the data:\n"
+    "numpy.savez(\"train.npz\", input_ids=ids, attention_mask=mask, labels=labels).\n"
     "\n"
     "examples:\n"
-    "  tempo-train model.onnx --data train.npz --save trained.onnx         fine-tune for an epoch by AdamW\n"
+    "  tempo-train model.onnx --data train.npz --save trained.onnx           fine-tune for one epoch with AdamW\n"
     "  tempo-train model.onnx --data train.npz --eval-data eval.npz --batch 32 --epochs 3 --lr 3e-5 --warmup 6%\n"
-    "                                                                      with a score behind each epoch\n"
-    "  tempo-train model.onnx --data train.npz --checkpoint run --checkpoint-every 500 --resume\n"
-    "                                                                      the same line goes on where it was killed\n"
-    "  tempo-train model.onnx --data train.npz --save-weights w.safetensors    for PyTorch's load_state_dict\n"
-    "  tempo-train model.onnx --data train.npz --batch 8 --accumulate 4    updates of 32 samples in the memory of 8\n"
+    "                                                                        evaluate after each epoch\n"
+    "  tempo-train model.onnx --data train.npz --checkpoint run --resume     stop and continue by the same line\n"
+    "  tempo-train model.onnx --data train.npz --save-weights w.safetensors  for PyTorch's load_state_dict\n"
     "  tempo-train model.onnx --data train.npz --batch 32 --dim sequence=128 --memory-budget=40%\n"
-    "                                                                      in less memory, with the same bits\n"
-    "  tempo-train model.onnx --data train.npz --log run.jsonl --tensorboard runs/a    numbers for later\n"
-    "  mpirun -n 4 tempo-train model.onnx --data train.npz --batch 8       four processes, 32 samples an update\n"
-    "\n"
-    "Data is written by numpy: numpy.savez(\"train.npz\", input_ids=ids, attention_mask=mask, labels=labels).\n";
+    "                                                                        in less memory, with the same bits\n"
+    "  mpirun -n 4 tempo-train model.onnx --data train.npz --batch 8         four processes, 32 samples an update\n";
 
 static const char footer[] =
     "Exit codes: 0 good, 2 bad or missing input, 3 unsupported, 4 limit or memory, 5 input/output, 6 NaN or infinity,\n"
-    "64 usage, 70 bug in tempo-train, 128 and more ended behind a whole update by that signal: 143 by SIGTERM.\n"
-    "Among ranks 5 is also that of those that end because another one did.\n";
+    "64 usage, 70 bug in tempo-train, 128 + N ended by signal N after a whole update: 143 by SIGTERM. A process of\n"
+    "mpirun also exits with 5 if another one ended.\n";
 
 const tc_option_table train_option_table = {
     .tool = "tempo-train",
@@ -119,7 +117,7 @@ static tc_status check_model(tc_ctx *ctx, train_options *o, const tc_arguments *
         tc_error(ctx, TC_USAGE, NULL, "one model at a time: unexpected %s", tc_quote(ctx, arguments->items[1]));
     else
         tc_error(ctx, TC_USAGE, NULL, arguments->count < 1 ? "no model given" : "no data given: --data names it");
-    tc_hint(ctx, "for example: tempo-train model.onnx --data train.npz; tempo-train --help tells more");
+    tc_hint(ctx, "for example: tempo-train model.onnx --data train.npz; see tempo-train --help");
     return TC_USAGE;
 }
 

@@ -40,25 +40,23 @@ static const tc_option option_rows[] = {
 #undef OPTION
 
 static const char details[] =
-    "Reads an ONNX model, works out its backward pass and writes one graph with loss and gradients.\n"
-    "Each trained initializer W gets the output W_grad.\n"
+    "To save memory, use recipe tiled (--recipe=tiled), or say how much memory there is (--memory-budget=12GiB).\n"
+    "\n"
+    "tempoc reads an ONNX model with a loss, works out its backward pass, and writes one graph with the model's\n"
+    "outputs and a gradient W_grad for each trained initializer W. tempo-run runs it; tempo-train trains with it.\n"
     "\n"
     "examples:\n"
-    "  tempoc model.onnx -o train.onnx                     compile, report what was done\n"
-    "  tempoc model.onnx                                   only check and report\n"
-    "  tempoc model.onnx -o train.onnx --freeze='*embed*'  leave some weights alone\n"
-    "  tempoc model.onnx -o train.onnx --dim batch=32      fix a symbolic dimension\n"
-    "  tempoc model.onnx --dim batch=32 --report=mem.html  see which bytes are saved, and why\n"
-    "  tempoc model.onnx -o model.onnxt --passes=          convert to text, change nothing\n"
-    "  tempoc model.onnx -o train.onnx --fit=16GiB         at the largest batch that fits\n"
-    "  tempoc model.onnx --dim batch=4 --verify            run it beside the model as read, compare\n"
-    "  tempoc --check-rules --rules=my.rules               prove rewrites of your own\n"
-    "  tempoc model.onnx -o - --emit=text | less           look at the compiled graph\n"
-    "  tempoc model.onnx --print-ir-after=shapes 2>ir.txt  look at it on the way\n";
+    "  tempoc model.onnx                                   check the model, and report what training it takes\n"
+    "  tempoc model.onnx -o train.onnx --dim batch=32      compile it for batches of 32\n"
+    "  tempoc model.onnx -o train.onnx --freeze='*embed*'  do not train the embeddings\n"
+    "  tempoc model.onnx -o train.onnx --fit=16GiB         compile it for the largest batch that fits\n"
+    "  tempoc model.onnx --dim batch=32 --report=mem.html  see which tensors are saved, and why\n"
+    "  tempoc model.onnx --dim batch=4 --verify            compare gradients with those of the plain graph\n"
+    "  tempoc model.onnx -o - --emit=text | less           read the compiled graph\n";
 
 static const char footer[] =
     "Exit codes: 0 good, 1 mismatch, 2 bad input, 3 unsupported, 4 limit or memory, 5 input/output,\n"
-    "6 numeric stop, 64 usage, 70 bug in tempoc. IN.onnx may be ONNX text, and \"-\" is standard input.\n";
+    "6 NaN or infinity, 64 usage, 70 bug in tempoc. IN.onnx may be ONNX text, and \"-\" is standard input.\n";
 
 static const tc_option_table table = {
     .tool = "tempoc",
@@ -90,7 +88,7 @@ static bool emits_text(const cli *c) {
 static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *arguments) {
     if (arguments->count == 0) {
         tc_error(ctx, TC_USAGE, NULL, "no model given");
-        tc_hint(ctx, "for example: tempoc model.onnx -o train.onnx; tempoc --help tells more");
+        tc_hint(ctx, "for example: tempoc model.onnx -o train.onnx; see tempoc --help");
         return TC_USAGE;
     }
     if (arguments->count > 1) {

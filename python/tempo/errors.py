@@ -77,7 +77,7 @@ def _spoken(found):
 def spoken(message):
     """What tempoc or libtempo says, with Python's words for options and functions: dims={"batch": 32} for --dim
     batch=32, retie=True for --retie."""
-    message = message.replace("tempoc --help lists all", "tempoc --help, with _ for -, lists all")
+    message = message.replace("tempoc --help=all lists all", "tempoc --help=all, with _ for -, lists all")
     return WORDS.sub(_spoken, message)
 
 

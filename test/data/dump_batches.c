@@ -16,7 +16,7 @@ typedef struct options {
     bool shuffle, drop_last;
 } options;
 
-#define OPTION(...) TC_OPTION(options, __VA_ARGS__)
+#define OPTION(...) TC_OPTION(options, USUAL, __VA_ARGS__)
 static const tc_option rows[] = {
     OPTION(LIST, inputs, n_inputs, "input", 0, "SPEC", NULL, "All", "an input"),
     OPTION(LIST, pads, n_pads, "pad", 0, "SPEC", NULL, "All", "padding"),

@@ -191,7 +191,7 @@ def check_words():
                        "-o x would, name another behind -o": "out x would, name another behind out",
                        "tempo_set_state changes it; a--b": "Session.set_state changes it; a--b"}.items():
         assert tempo.errors.spoken(said) == told, tempo.errors.spoken(said)
-    raises(tempo.Usage, 64, ["unknown option recip; hint: did you mean recipe?", "--help, with _ for -, lists"],
+    raises(tempo.Usage, 64, ["unknown option recip; hint: did you mean recipe?", "--help=all, with _ for -, lists"],
            lambda: tempo.compile(case("bert-dyn_18"), recip="none"))
 
 

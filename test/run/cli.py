@@ -65,7 +65,7 @@ def mistakes():
 
 
 def help_and_tables():
-    run("--help", says=("--inputs", "--threads", "examples", "Exit codes"))
+    run("--help", says=("--inputs", "--threads", "examples", "Exit codes", "--help=all"))
     run("--version", says=("tempo-run",))
     run("--list-devices", says=("cpu",))
     run("--list-kernels", says=("Gather:", "ai.tempo.GatherGrad:", "Softmax: float float16 double bfloat16"))

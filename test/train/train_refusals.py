@@ -51,7 +51,7 @@ def usage():
     t.run(*good, "--checkpoint", t.path("none/c"), code=5)
     t.run(*good, "--tensorboard", t.path("none/t"), code=5, says=["--tensorboard"])
     t.run(t.path("none.onnx"), "--data", data, code=5)
-    t.check("tempo-train --help" not in t.run("--help"), "--help says to read itself")
+    t.check("tempo-train --help" not in t.run("--help=all"), "--help=all says to read itself")
     t.run("--version", says=["tempo-train"])
 
 

@@ -14,7 +14,7 @@ typedef struct sample {
     bool verbose, color, no_cache;
 } sample;
 
-#define ROW(...) TC_OPTION(sample, __VA_ARGS__, "Group", "help")
+#define ROW(...) TC_OPTION(sample, USUAL, __VA_ARGS__, "Group", "help")
 
 static const tc_option rows[] = {
     ROW(STRING, output, output, "output", 'o', "FILE", NULL),
@@ -120,17 +120,18 @@ static void expect_mistake(char *word, const char *message, const char *hint) {
 }
 
 TEST(mistakes) {
-    expect_mistake("--theads=2", "unknown option --theads", "did you mean --threads? sample --help lists all options");
-    expect_mistake("--zzzzzzz", "unknown option --zzzzzzz", "sample --help lists all options");
-    expect_mistake("--no-mode", "unknown option --no-mode", "did you mean --mode? sample --help lists all options");
-    expect_mistake("-x", "unknown option -x", "sample --help lists all options");
+    expect_mistake("--theads=2", "unknown option --theads",
+                   "did you mean --threads? sample --help=all lists all options");
+    expect_mistake("--zzzzzzz", "unknown option --zzzzzzz", "sample --help=all lists all options");
+    expect_mistake("--no-mode", "unknown option --no-mode", "did you mean --mode? sample --help=all lists all options");
+    expect_mistake("-x", "unknown option -x", "sample --help=all lists all options");
     expect_mistake("--output", "--output needs a value: FILE", NULL);
     expect_mistake("-o", "-o needs a value: FILE", NULL);
     expect_mistake("--verbose=maybe", "--verbose=maybe: expected on or off", NULL);
     expect_mistake("--wait=-1", "--wait=-1: expected a time: seconds, or 90s, 2m, 1.5h or 500ms", NULL);
     expect_mistake("--mode-of-work=2", "unknown option --mode-of-work",
-                   "did you mean --mode? sample --help lists all options");
-    expect_mistake("--thr=2", "unknown option --thr", "did you mean --threads? sample --help lists all options");
+                   "did you mean --mode? sample --help=all lists all options");
+    expect_mistake("--thr=2", "unknown option --thr", "did you mean --threads? sample --help=all lists all options");
     expect_mistake("--no-color=maybe", "--color=maybe: expected on or off", NULL);
     expect_mistake("--room=1,5G", "--room=1,5G: expected " TC_BYTES_USAGE, NULL);
     expect_mistake("--threads=-1", "--threads=-1: expected a number that is not negative", NULL);
