@@ -188,7 +188,7 @@ def compiled(folder, tempoc, tempo_run):
         if done.returncode:
             return {**out, "stage": "tempoc", "message": said(done)}
         sizes = [f"--dim={OPEN}={n}" for n in batch_of(model, os.path.join(folder, "inputs.npz"))]
-        if run(tempoc, path, f"--report={report}", *options, *sizes).returncode == 0:
+        if run(tempoc, path, f"--report={report}", "--recipe=exact", *options, *sizes).returncode == 0:
             with open(report) as f:
                 saved = json.load(f)["saved_bytes"]
             out["saved"] = [saved["before"], saved["after"]]

@@ -131,8 +131,8 @@ static tc_status refuse(train_run *r, const train_batch *like, const need *n, ui
     else if (smaller || less)
         tc_hint(r->ctx, "%s fits", smaller ? smaller : less);
     else
-        tc_hint(r->ctx, "not even a batch of 1 does: %s make less of it",
-                n->arena > n->states ? "--recipe=tiled and --freeze"
+        tc_hint(r->ctx, "not even a batch of 1 fits; %s need less memory",
+                n->arena > n->states ? "--recipe=chunked and --freeze"
                                      : "--freeze, and --optimizer=sgd, which keeps no state,");
     return TC_LIMIT;
 }
