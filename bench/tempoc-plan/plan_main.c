@@ -63,9 +63,9 @@ static tc_status check_arguments(tc_ctx *ctx, plan_options *o, const tc_argument
         return TC_USAGE;
     }
     if (o->time < 0 || o->time > 1e6)
-        return tc_error(ctx, TC_USAGE, NULL, "--time goes from 0 to 1000000 seconds");
+        return tc_error(ctx, TC_USAGE, NULL, "--time: expected 0 to 1000000 seconds");
     if (o->check && (o->output || o->minimize))
-        return tc_error(ctx, TC_USAGE, NULL, "--check packs nothing: there is no use for %s",
+        return tc_error(ctx, TC_USAGE, NULL, "--check packs nothing: it cannot be combined with %s",
                         o->output ? "--output" : "--minimize");
     o->input = arguments->items[0];
     return tc_written_begin(ctx, &(tc_written){"--output", o->output, TC_WRITTEN_PLACES}, 1);

@@ -60,7 +60,7 @@ static tc_status refuse(tc_ctx *ctx, const tc_written *file, const char *reason,
     }
     tc_error(ctx, TC_USAGE, NULL, "%s %s would write over %s%s", file->option, tc_quote(ctx, file->path), reason,
              tc_quote(ctx, other));
-    tc_hint(ctx, "choose another name behind %s", file->option);
+    tc_hint(ctx, "choose another name for %s", file->option);
     return TC_USAGE;
 }
 

@@ -48,13 +48,13 @@ tc_status tc_check_budget(tc_ctx *ctx, const tc_options *options) {
     TC_TRY(check_names(ctx, "save", options->save, options->n_save));
     TC_TRY(check_names(ctx, "recompute", options->recompute, options->n_recompute));
     if (!(options->remat_time >= 0 && options->remat_time <= 100000))
-        return tc_error(ctx, TC_USAGE, NULL, "--remat-time goes from 0 to 100000 seconds");
+        return tc_error(ctx, TC_USAGE, NULL, "--remat-time: expected 0 to 100000 seconds");
     if (options->pareto != 0 && (options->pareto < 2 || options->pareto > MOST_POINTS))
-        return tc_error(ctx, TC_USAGE, NULL, "--pareto goes from 2 to %d points", MOST_POINTS);
+        return tc_error(ctx, TC_USAGE, NULL, "--pareto: expected 2 to %d points", MOST_POINTS);
     bool alone = options->n_save || options->n_recompute || options->remat_time > 0 || options->best_effort;
     if (alone && !options->memory_budget && !options->pareto) {
         tc_error(ctx, TC_USAGE, NULL,
-                 "--save, --recompute, --remat-time and --best-effort go with --memory-budget or --pareto");
+                 "--save, --recompute, --remat-time and --best-effort need --memory-budget or --pareto");
         tc_hint(ctx, "%s", usage);
         return TC_USAGE;
     }

@@ -65,7 +65,7 @@ static tc_status check_idea(tc_ctx *ctx, const tc_options *options, const way *f
     if (!option)
         return TC_OK;
     if (!tc_pipeline_has(options, "lean"))
-        return tc_error(ctx, TC_USAGE, NULL, "--%s goes with the pass 'lean', which does not run here", first->idea);
+        return tc_error(ctx, TC_USAGE, NULL, "--%s needs the pass 'lean', which does not run here", first->idea);
     for (const way *w = first; w < ways + TC_COUNT(ways) && strcmp(w->idea, first->idea) == 0; w++) {
         if (strcmp(option, w->name) == 0)
             return TC_OK;

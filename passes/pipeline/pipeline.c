@@ -87,14 +87,14 @@ static tc_status check_order(tc_ctx *ctx, const tc_options *options) {
     for (const char *name = next_name(ctx->arena, &list); name; name = next_name(ctx->arena, &list)) {
         if (planned && strcmp(name, "canonicalize") == 0)
             return tc_error(ctx, TC_USAGE, NULL,
-                            "--passes: canonicalize behind budget would merge what is computed again");
+                            "--passes: canonicalize after budget would merge recomputed nodes with the originals");
         planned = planned || strcmp(name, "budget") == 0;
     }
     if (planned)
         return TC_OK;
-    tc_error(ctx, TC_USAGE, NULL, "%s goes with the pass 'budget', which does not run here",
+    tc_error(ctx, TC_USAGE, NULL, "%s needs the pass 'budget', which does not run here",
              options->memory_budget ? "--memory-budget" : "--pareto");
-    tc_hint(ctx, "recipes that have it append a backward pass; with --passes, put it behind all but bodies");
+    tc_hint(ctx, "take a recipe with a backward pass; in --passes, put it last, or before bodies");
     return TC_USAGE;
 }
 

@@ -51,8 +51,8 @@ tc_status tc_check_precision(tc_ctx *ctx, const tc_options *options) {
                         tc_quote(ctx, options->precision));
     if (tc_precision(options) == TC_FLOAT || tc_pipeline_has(options, "precision"))
         return TC_OK;
-    tc_error(ctx, TC_USAGE, NULL, "--precision goes with the pass 'precision', which does not run here");
-    tc_hint(ctx, "every recipe has it; with --passes, put it behind raise, before autodiff");
+    tc_error(ctx, TC_USAGE, NULL, "--precision needs the pass 'precision', which does not run here");
+    tc_hint(ctx, "every recipe has it; in --passes, put it after raise and before autodiff");
     return TC_USAGE;
 }
 

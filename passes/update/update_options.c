@@ -49,7 +49,7 @@ static tc_status check_numbers(tc_ctx *ctx, const tc_update_options *o) {
             return tc_error(ctx, TC_USAGE, NULL, "--%s=%g: expected a number %s", rows[i].option, rows[i].number,
                             rows[i].above       ? "above 0"
                             : rows[i].below > 0 ? "from 0 to below 1"
-                                                : "from 0 on");
+                                                : "that is not negative");
     }
     return TC_OK;
 }
@@ -70,15 +70,16 @@ static const char *option_alone(const tc_update_options *o) {
 }
 
 tc_status tc_update_refuse_last(tc_ctx *ctx) {
-    tc_error(ctx, TC_USAGE, NULL, "--clip-last does not go with --loss-scale");
-    tc_hint(ctx, "with a loss scale no weight changes before all gradients are known to be finite: leave it out");
+    tc_error(ctx, TC_USAGE, NULL, "--clip-last cannot be combined with --loss-scale");
+    tc_hint(ctx,
+            "with a loss scale, no weight changes until all gradients are known to be finite; leave --clip-last out");
     return TC_USAGE;
 }
 
 tc_status tc_check_update(tc_ctx *ctx, const tc_options *options) {
     const tc_update_options *o = &options->update;
     if (!o->optimizer && option_alone(o))
-        return tc_error(ctx, TC_USAGE, NULL, "--%s goes with --%s", option_alone(o), tc_update_option(o));
+        return tc_error(ctx, TC_USAGE, NULL, "--%s needs --%s", option_alone(o), tc_update_option(o));
     if (!o->optimizer)
         return TC_OK;
     const tc_update_method *method = tc_update_method_of(o);
@@ -90,12 +91,12 @@ tc_status tc_check_update(tc_ctx *ctx, const tc_options *options) {
     if (o->clip_last && tc_scales_loss(options))
         return tc_update_refuse_last(ctx);
     if (o->momentum > 0 && method->moments != 1)
-        return tc_error(ctx, TC_USAGE, NULL, "--momentum goes with --%s=sgd", tc_update_option(o));
+        return tc_error(ctx, TC_USAGE, NULL, "--momentum needs --%s=sgd", tc_update_option(o));
     if (o->nesterov && o->momentum <= 0)
         return tc_error(ctx, TC_USAGE, NULL, "--nesterov needs --momentum, above 0");
     if (tc_pipeline_has(options, "update"))
         return TC_OK;
-    tc_error(ctx, TC_USAGE, NULL, "--%s goes with the pass 'update', which does not run here", tc_update_option(o));
-    tc_hint(ctx, "recipes that have it append a backward pass; with --passes, put it behind all but bodies");
+    tc_error(ctx, TC_USAGE, NULL, "--%s needs the pass 'update', which does not run here", tc_update_option(o));
+    tc_hint(ctx, "take a recipe with a backward pass; in --passes, put it last, or before bodies");
     return TC_USAGE;
 }

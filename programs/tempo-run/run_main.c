@@ -56,7 +56,7 @@ static tc_status parse_dropout_rng(tc_ctx *ctx, run_options *o) {
 
 static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments *arguments) {
     if (o->threads > 4096 || o->repeat < 1 || o->repeat > 1000000)
-        return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 0 to 4096, --repeat from 1 to 1000000");
+        return tc_error(ctx, TC_USAGE, NULL, "expected --threads from 0 to 4096, and --repeat from 1 to 1000000");
     o->session.threads = (int)o->threads;
     o->session.check_memory = o->check_memory;
     o->session.tf32 = o->tf32;
@@ -65,7 +65,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
     TC_TRY(parse_dropout_rng(ctx, o));
     TC_TRY(run_check_ranks(ctx, o));
     if (o->test_data && arguments->count > 0)
-        return tc_error(ctx, TC_USAGE, NULL, "--test-data takes its models from the folder: unexpected %s",
+        return tc_error(ctx, TC_USAGE, NULL, "--test-data runs the models in its folder: unexpected %s",
                         tc_quote(ctx, arguments->items[0]));
     if (!o->test_data && arguments->count != 1) {
         if (arguments->count == 0)

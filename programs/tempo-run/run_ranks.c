@@ -14,10 +14,11 @@
 tc_status run_check_ranks(tc_ctx *ctx, run_options *o) {
     int end = 0;
     if (o->patience <= 0)
-        return tc_error(ctx, TC_USAGE, NULL, "--patience takes seconds, more than 0");
+        return tc_error(ctx, TC_USAGE, NULL, "--patience: expected seconds above 0");
     o->session.patience = o->patience;
     if (!o->rank != !o->group || (o->rank && (o->n_average == 0 || o->test_data))) {
-        tc_error(ctx, TC_USAGE, NULL, "--rank, --group and --average go together, and not with --test-data");
+        tc_error(ctx, TC_USAGE, NULL,
+                 "--rank, --group and --average need each other, and cannot be combined with --test-data");
         tc_hint(ctx, "for example: --device=cuda:1 --rank=1/2 --group=meet --average='*_grad'; docs/parallel.md");
         return TC_USAGE;
     }
@@ -89,7 +90,7 @@ static tc_status average(tc_ctx *ctx, tempo_session *session, const char *glob) 
             return run_failed(session, status);
     }
     return is_found ? TC_OK
-                    : tc_error(ctx, TC_USAGE, NULL, "--average=%s: no output has such a name", tc_quote(ctx, glob));
+                    : tc_error(ctx, TC_USAGE, NULL, "--average=%s: no output has a matching name", tc_quote(ctx, glob));
 }
 
 static tc_status keep(tc_ctx *ctx, tempo_session *session, const char *pair) {

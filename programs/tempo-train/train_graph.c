@@ -80,9 +80,10 @@ static tc_status initial_arena(void *user, uint64_t *out_arena) {
         status = tempoc_foresee(c->ctx, model, 0, NULL, &footprint, &planned);
     tc_model_destroy(model);
     *out_arena = footprint.arena;
-    return status != TC_OK || planned ? status
-                                      : tc_error(c->ctx, TC_UNSUPPORTED, NULL,
-                                                 "what recipe none takes is not known, which budgets are measured by");
+    return status != TC_OK || planned
+               ? status
+               : tc_error(c->ctx, TC_UNSUPPORTED, NULL,
+                          "the budget is a share of the memory of recipe none, which is not known");
 }
 
 static tc_status run_pipeline(tc_ctx *ctx, const train_source *from, const tc_options *options, tc_summary *summary,

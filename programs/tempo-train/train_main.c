@@ -20,7 +20,8 @@ static const tc_option rows[] = {
 #undef OPTION
 
 static const char details[] =
-    "To save memory, use recipe tiled (--recipe=tiled), or say how much memory there is (--memory-budget=12GiB).\n"
+    "The default, recipe tiled, suits most models. If a run still does not fit, say how much memory there is\n"
+    "(--memory-budget=12GiB), or add up the gradients of several smaller batches (--batch 8 --accumulate 4).\n"
     "\n"
     "tempo-train trains the weights of an ONNX model: of a plain model with a loss, which it compiles first, or of\n"
     "a model compiled by tempoc. numpy writes the data:\n"
@@ -71,7 +72,7 @@ static tc_status check_optimizer(tc_ctx *ctx, train_options *o) {
     o->options.update.accumulate = o->accumulate > 1;
     o->options.update.option = "optimizer";
     if (o->rate < 0)
-        return tc_error(ctx, TC_USAGE, NULL, "--lr=%g: expected a number from 0 on", o->rate);
+        return tc_error(ctx, TC_USAGE, NULL, "--lr=%g: expected a number that is not negative", o->rate);
     return TC_OK;
 }
 
@@ -86,9 +87,9 @@ static tc_status check_numbers(tc_ctx *ctx, const train_options *o) {
                   {"max-length", o->max_length}, {"pad-multiple", o->pad_multiple},
                   {"bucket", o->bucket}};
     if (o->threads > 4096)
-        return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 0 to 4096");
+        return tc_error(ctx, TC_USAGE, NULL, "--threads: expected a number from 0 to 4096");
     if (o->accumulate < 1 || o->keep < 2)
-        return tc_error(ctx, TC_USAGE, NULL, "--accumulate is 1 or more, --keep 2 or more");
+        return tc_error(ctx, TC_USAGE, NULL, "expected --accumulate of 1 or more, and --keep of 2 or more");
     for (size_t i = 0; i < TC_COUNT(counts); i++)
         if (counts[i].value > TRAIN_MOST)
             return tc_error(ctx, TC_USAGE, NULL, "--%s=%" PRId64 ": expected at most %" PRId64, counts[i].option,
@@ -96,13 +97,13 @@ static tc_status check_numbers(tc_ctx *ctx, const train_options *o) {
     if (o->steps == 0 && o->epochs == 0)
         return tc_error(ctx, TC_USAGE, NULL, "--epochs and --steps are both 0: there is nothing to do");
     if (!o->checkpoint && (o->resume || o->checkpoint_every > 0)) {
-        tc_error(ctx, TC_USAGE, NULL, "%s goes with --checkpoint", o->resume ? "--resume" : "--checkpoint-every");
+        tc_error(ctx, TC_USAGE, NULL, "%s needs --checkpoint", o->resume ? "--resume" : "--checkpoint-every");
         tc_hint(ctx, "for example: --checkpoint run --resume");
         return TC_USAGE;
     }
     if (o->options.recipe && strcmp(o->options.recipe, "auto") == 0) {
-        tc_error(ctx, TC_USAGE, NULL, "--recipe=auto is tempoc's alone");
-        tc_hint(ctx, "tempoc %s -o train.onnx --recipe=auto, then train that", o->model);
+        tc_error(ctx, TC_USAGE, NULL, "--recipe=auto works in tempoc only");
+        tc_hint(ctx, "compile with tempoc %s -o train.onnx --recipe=auto, then train train.onnx", o->model);
         return TC_USAGE;
     }
     return TC_OK;
@@ -116,7 +117,7 @@ static tc_status check_model(tc_ctx *ctx, train_options *o, const tc_arguments *
     if (arguments->count > 1)
         tc_error(ctx, TC_USAGE, NULL, "one model at a time: unexpected %s", tc_quote(ctx, arguments->items[1]));
     else
-        tc_error(ctx, TC_USAGE, NULL, arguments->count < 1 ? "no model given" : "no data given: --data names it");
+        tc_error(ctx, TC_USAGE, NULL, arguments->count < 1 ? "no model given" : "no data given: --data=FILE");
     tc_hint(ctx, "for example: tempo-train model.onnx --data train.npz; see tempo-train --help");
     return TC_USAGE;
 }
@@ -132,7 +133,7 @@ static tc_status check_arguments(tc_ctx *ctx, train_options *o, const tc_argumen
     o->session.check_memory = o->check_memory;
     o->session.tf32 = o->tf32;
     if (o->rank_timeout <= 0)
-        return tc_error(ctx, TC_USAGE, NULL, "--rank-timeout takes seconds, more than 0");
+        return tc_error(ctx, TC_USAGE, NULL, "--rank-timeout: expected seconds above 0");
     return rt_find_device(ctx, o->device, &o->hooks.device, &o->hooks.device_number);
 }
 

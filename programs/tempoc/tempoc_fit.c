@@ -41,7 +41,7 @@ tc_status tempoc_fit_check(tc_ctx *ctx, const tempoc_fitting *f, const char *con
         size_t n = strlen(f->dim);
         if (strncmp(dims[i], f->dim, n) != 0 || dims[i][n] != '=')
             continue;
-        tc_error(ctx, TC_USAGE, NULL, "--fit looks for '%s', which --dim gives a value", tc_quote(ctx, f->dim));
+        tc_error(ctx, TC_USAGE, NULL, "--fit varies '%s', but --dim gives it a value", tc_quote(ctx, f->dim));
         tc_hint(ctx, "leave --dim %s out, or name another dimension by --fit-dim", tc_quote(ctx, f->dim));
         return TC_USAGE;
     }
@@ -156,9 +156,10 @@ static tc_status refuse(const search *s, const row *r) {
 }
 
 static tc_status does_not_grow(const search *s, int64_t batch) {
-    tc_error(s->ctx, TC_USAGE, NULL, "--fit: %s = %" PRId64 " takes no more than 1 or fits, too: there is no largest",
+    tc_error(s->ctx, TC_USAGE, NULL,
+             "--fit: %s = %" PRId64 " takes no more memory than 1, or still fits: there is no largest",
              tc_quote(s->ctx, s->f->dim), batch);
-    tc_hint(s->ctx, "--fit-dim names the dimension that memory grows with");
+    tc_hint(s->ctx, "name the dimension that memory grows with by --fit-dim");
     return TC_USAGE;
 }
 

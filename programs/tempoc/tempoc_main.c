@@ -40,7 +40,8 @@ static const tc_option option_rows[] = {
 #undef OPTION
 
 static const char details[] =
-    "To save memory, use recipe tiled (--recipe=tiled), or say how much memory there is (--memory-budget=12GiB).\n"
+    "The default, recipe tiled, suits most models. If a run still does not fit, say how much memory there is:\n"
+    "--memory-budget=12GiB.\n"
     "\n"
     "tempoc reads an ONNX model with a loss, works out its backward pass, and writes one graph with the model's\n"
     "outputs and a gradient W_grad for each trained initializer W. tempo-run runs it; tempo-train trains with it.\n"
@@ -98,7 +99,8 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
     }
     c->input = arguments->items[0];
     if (c->threads > 4096)
-        return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 1 to 4096; 0: as the file states, or else 16");
+        return tc_error(ctx, TC_USAGE, NULL,
+                        "--threads: expected a number from 0 to 4096; 0: as the file says, or else 16");
     if (c->emit && strcmp(c->emit, "onnx") != 0 && strcmp(c->emit, "text") != 0)
         return tc_error(ctx, TC_USAGE, NULL, "--emit=%s: expected onnx or text", tc_quote(ctx, c->emit));
     c->options.torch_names = strcmp(c->names, "pytorch") == 0;
@@ -110,18 +112,19 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
     c->fit.threads = c->threads;
     TC_TRY(tempoc_fit_check(ctx, &c->fit, c->options.dims, c->options.n_dims));
     if (c->fit.memory && (c->options.passes || c->options.pareto))
-        return tc_error(ctx, TC_USAGE, NULL, "--fit goes with a recipe, and neither with --passes nor with --pareto");
+        return tc_error(ctx, TC_USAGE, NULL, "--fit cannot be combined with --passes or --pareto");
     if (c->options.update.optimizer && (c->fit.memory || c->verify)) {
-        tc_error(ctx, TC_USAGE, NULL, "--update does not go with --%s", c->verify ? "verify" : "fit");
+        tc_error(ctx, TC_USAGE, NULL, "--update cannot be combined with --%s", c->verify ? "verify" : "fit");
         tc_hint(ctx, "%s",
-                c->verify ? "verify the gradients: without --update"
-                          : "--fit counts an optimizer's state by --optimizer; give --dim the batch that it finds");
+                c->verify
+                    ? "leave --update out to verify the gradients"
+                    : "--fit counts the state of --optimizer; compile again with --update and the batch found (--dim)");
         return TC_USAGE;
     }
     bool is_auto = !c->options.passes && c->options.recipe && strcmp(c->options.recipe, "auto") == 0;
     if (is_auto && (c->fit.memory || c->options.memory_budget || c->options.pareto)) {
-        tc_error(ctx, TC_USAGE, NULL, "--recipe=auto goes neither with --fit nor with --memory-budget or --pareto");
-        tc_hint(ctx, "a memory budget chooses rewrites by itself, node by node, under any recipe but none");
+        tc_error(ctx, TC_USAGE, NULL, "--recipe=auto cannot be combined with --fit, --memory-budget or --pareto");
+        tc_hint(ctx, "a memory budget chooses rewrites itself, node by node, under any recipe but none");
         return TC_USAGE;
     }
     if (c->options.machine)
@@ -196,7 +199,7 @@ static void account_for(tc_ctx *ctx, const tc_model *model, const tc_costs *cost
     if (!costs)
         return;
     if (!account->exact) {
-        tc_note(ctx, NULL, "what a run costs is not known: --dim gives open dimensions values");
+        tc_note(ctx, NULL, "the memory of a run is not known: --dim gives symbolic dimensions values");
         return;
     }
     account->cost_source = tc_costs_source(costs);
@@ -217,7 +220,7 @@ static tc_status initial_arena(void *user, uint64_t *out_arena) {
         *s->before = compile_before(s->ctx, s->cli, s->file);
     if (!*s->before || !(*s->before)->has_footprint)
         return tc_error(s->ctx, TC_UNSUPPORTED, NULL,
-                        "what recipe none takes is not known, which budgets are measured by");
+                        "the budget is a share of the memory of recipe none, which is not known");
     *out_arena = (*s->before)->footprint.arena;
     return TC_OK;
 }
@@ -313,8 +316,8 @@ static tc_status try_batch(void *user, int64_t batch, tc_need *out_need) {
     compilation work = {.options = c.options, .report = &(tc_report){0}};
     TC_TRY(compile(s->ctx, &c, s->file, false, &work));
     if (!work.account->has_footprint) {
-        tc_error(s->ctx, TC_UNSUPPORTED, NULL, "--fit: what a run takes is not known");
-        tc_hint(s->ctx, "--dim gives open dimensions values, --fit-dim names the one to look for");
+        tc_error(s->ctx, TC_UNSUPPORTED, NULL, "--fit: the memory of a run is not known");
+        tc_hint(s->ctx, "--dim gives symbolic dimensions values, --fit-dim names the one that --fit varies");
         return TC_UNSUPPORTED;
     }
     *out_need = work.account->need;
@@ -359,8 +362,8 @@ static tc_status try_rewrites(void *user, const char *const *disabled, size_t n,
         work->options.recipe = "none";
     TC_TRY(compile(s->ctx, s->cli, s->file, false, work));
     if (!work->account->has_footprint || !work->account->exact) {
-        tc_error(s->ctx, TC_UNSUPPORTED, NULL, "--recipe=auto: what a run takes is not known");
-        tc_hint(s->ctx, "--dim gives open dimensions values; other recipes need none");
+        tc_error(s->ctx, TC_UNSUPPORTED, NULL, "--recipe=auto: the memory of a run is not known");
+        tc_hint(s->ctx, "--dim gives symbolic dimensions values; other recipes do without");
         return TC_UNSUPPORTED;
     }
     s->ctx->n_diags = n_diags; /* said again when rewrites are chosen */

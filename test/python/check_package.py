@@ -188,7 +188,7 @@ def check_words():
                        "--dim batch=32 --dim seq=N": 'dims={"batch": 32} dims={"seq": N}',
                        "--train='a b' trains it, --threads=8": 'train="a b" trains it, threads=8',
                        "tempoc IN.onnx --passes=upgrade -o OUT.onnx": "tempoc IN.onnx --passes=upgrade -o OUT.onnx",
-                       "-o x would, name another behind -o": "out x would, name another behind out",
+                       "-o x would, name another for -o": "out x would, name another for out",
                        "tempo_set_state changes it; a--b": "Session.set_state changes it; a--b"}.items():
         assert tempo.errors.spoken(said) == told, tempo.errors.spoken(said)
     raises(tempo.Usage, 64, ["unknown option recip; hint: did you mean recipe?", "--help=all, with _ for -, lists"],

@@ -79,7 +79,7 @@ def threads():
         bad.metadata_props[0].value = wrong
         onnx.save(bad, path("bad.onnx"))
         run(path("bad.onnx"), "--inputs", inputs, code=2, says=("tempo.threads", f"'{wrong}'", "from 1 to 4096"))
-    told(TEMPOC, file, "--threads=4097", code=64, says=("--threads goes from 1 to 4096",))
+    told(TEMPOC, file, "--threads=4097", code=64, says=("--threads: expected a number from 0 to 4096",))
 
 
 def unknown():

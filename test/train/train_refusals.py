@@ -30,21 +30,21 @@ def usage():
             (["--warmup=many"], "--warmup=many"),
             (["--seed=-1"], "--seed=-1: expected"),
             (["--beta1=1"], "--beta1=1: expected a number from 0 to below 1"),
-            (["--lr=-1"], "--lr=-1: expected a number from 0 on"),
-            (["--momentum=0.5"], "--momentum goes with --optimizer=sgd"),
+            (["--lr=-1"], "--lr=-1: expected a number that is not negative"),
+            (["--momentum=0.5"], "--momentum needs --optimizer=sgd"),
             (["--nesterov"], "--nesterov needs --momentum"),
             (["--clip-last"], "--clip-last needs --clip-norm"),
-            (["--accumulate=0"], "--accumulate is 1 or more"),
+            (["--accumulate=0"], "--accumulate of 1 or more"),
             (["--epochs=0"], "there is nothing to do"),
             (["--epochs=9223372036854775807"], "--epochs=9223372036854775807: expected at most 1000000000"),
             (["--accumulate=9223372036854775807"], "--accumulate=9223372036854775807: expected at most"),
             (["--keep=1", "--checkpoint", t.path("c")], "--keep"),
-            (["--resume"], "--resume goes with --checkpoint"),
-            (["--checkpoint-every=3"], "--checkpoint-every goes with --checkpoint"),
+            (["--resume"], "--resume needs --checkpoint"),
+            (["--checkpoint-every=3"], "--checkpoint-every needs --checkpoint"),
             (["--recipe=auto"], "tempoc"),
             (["--recipe=best"], "the recipes are"),
             (["--batchs=3"], "did you mean --batch"),
-            (["--threads=5000"], "--threads goes from 0 to 4096")):
+            (["--threads=5000"], "--threads: expected a number from 0 to 4096")):
         t.run(*good, *options, code=64, says=[words])
     t.run(*good, "--save", t.path("none/out.onnx"), code=5, says=["none"])
     t.run(*good, "--log", t.path("none/l.jsonl"), code=5)

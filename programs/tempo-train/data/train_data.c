@@ -14,14 +14,14 @@ static tc_status check_options(tc_ctx *ctx, train_data_options *o) {
     o->pad_multiple = o->pad_multiple > 0 ? o->pad_multiple : PAD_MULTIPLE;
     TC_ASSERT(o->rank >= 0 && o->rank < o->ranks);
     if (o->batch < 1 || o->batch > INT32_MAX)
-        return tc_error(ctx, TC_USAGE, NULL, "--batch goes from 1 to 2147483647");
+        return tc_error(ctx, TC_USAGE, NULL, "--batch: expected a number from 1 to 2147483647");
     if (o->bucket < 0 || o->bucket > 1 << 20 || o->pad_multiple > 1 << 20)
         return tc_error(ctx, TC_USAGE, NULL, "--bucket and --pad-multiple go from 0 to 1048576");
     if (o->pack < 0 || o->max_length < 0)
         return tc_error(ctx, TC_USAGE, NULL, "--pack and --max-length are numbers of tokens");
     if (o->pack > 0 && (o->max_length > 0 || o->bucket > 1))
         return tc_error(ctx, TC_USAGE, NULL,
-                        "--pack makes rows of one length: --max-length and --bucket do not go with it");
+                        "--pack makes rows of one length: it cannot be combined with --max-length or --bucket");
     return TC_OK;
 }
 
