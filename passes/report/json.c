@@ -1,161 +1,172 @@
 /* json.c: the report as JSON, for tools. Bytes are numbers; where dims are unbound they are null, and a key with the
- * suffix
- * "_formula" beside them holds the formula. Only this file sees cJSON here. */
+ * suffix "_formula" beside them holds the formula. */
 #include "compiler/base/file.h"
 #include "passes/torch/metadata/torch_names.h"
-#include "json_memory.h"
+#include "json_writer.h"
 #include "report.h"
 #include <stdlib.h>
 #include <string.h>
 
-static void add_amount(cJSON *object, const char *name, const tc_amount *amount) {
+static void add_amount(tc_json *j, const char *name, const tc_amount *amount) {
     char formula[40];
     snprintf(formula, sizeof formula, "%s_formula", name);
     if (!amount || amount->formula)
-        cJSON_AddNullToObject(object, name);
+        tc_json_word(j, name, "null");
     else
-        cJSON_AddNumberToObject(object, name, (double)amount->bytes);
+        tc_json_number(j, name, (double)amount->bytes);
     if (amount && amount->formula)
-        cJSON_AddStringToObject(object, formula, amount->formula);
+        tc_json_string(j, formula, amount->formula);
 }
 
-static void add_pair(cJSON *object, const char *name, const tc_amount *before, const tc_amount *after) {
-    cJSON *pair = cJSON_AddObjectToObject(object, name);
-    add_amount(pair, "before", before);
-    add_amount(pair, "after", after);
+static void add_pair(tc_json *j, const char *name, const tc_amount *before, const tc_amount *after) {
+    tc_json_object(j, name);
+    add_amount(j, "before", before);
+    add_amount(j, "after", after);
+    tc_json_end(j);
 }
 
-static void add_names(cJSON *object, const char *name, const char **names, size_t count) {
-    cJSON *array = cJSON_AddArrayToObject(object, name);
+static void add_names(tc_json *j, const char *name, const char **names, size_t count) {
+    tc_json_array(j, name);
     for (size_t i = 0; i < count; i++)
-        cJSON_AddItemToArray(array, cJSON_CreateString(names[i]));
+        tc_json_string(j, NULL, names[i]);
+    tc_json_end(j);
 }
 
 /* What the trained initializers stand for in PyTorch, where the file has another name: {"val_20": "m.q.weight"}. */
-static void add_torch_names(cJSON *object, const tc_summary *s) {
-    cJSON *names = cJSON_AddObjectToObject(object, "pytorch_names");
+static void add_torch_names(tc_json *j, const tc_summary *s) {
+    tc_json_object(j, "pytorch_names");
     for (size_t i = 0; i < s->n_trained; i++) {
         const tc_torch_name *name = tc_torch_name_of(s, s->trained[i]);
         if (name)
-            cJSON_AddStringToObject(names, s->trained[i], name->name);
+            tc_json_string(j, s->trained[i], name->name);
     }
+    tc_json_end(j);
 }
 
 /* [2, "batch", 64]; null where not even the rank is known. */
-static void add_shape(cJSON *object, const tc_saved_row *row) {
+static void add_shape(tc_json *j, const tc_saved_row *row) {
     if (row->rank == TC_RANK_UNKNOWN) {
-        cJSON_AddNullToObject(object, "shape");
+        tc_json_word(j, "shape", "null");
         return;
     }
-    cJSON *shape = cJSON_AddArrayToObject(object, "shape");
+    tc_json_array(j, "shape");
     for (int i = 0; i < row->rank; i++) {
-        bool number = row->shape[i][strspn(row->shape[i], "0123456789")] == '\0';
-        cJSON_AddItemToArray(shape, number ? cJSON_CreateNumber(strtod(row->shape[i], NULL))
-                                           : cJSON_CreateString(row->shape[i]));
+        if (row->shape[i][strspn(row->shape[i], "0123456789")] == '\0')
+            tc_json_number(j, NULL, strtod(row->shape[i], NULL));
+        else
+            tc_json_string(j, NULL, row->shape[i]);
     }
+    tc_json_end(j);
 }
 
-static void add_saved(cJSON *object, const char *name, const tc_account *account) {
+static void add_saved(tc_json *j, const char *name, const tc_account *account) {
     if (!account) {
-        cJSON_AddNullToObject(object, name);
+        tc_json_word(j, name, "null");
         return;
     }
-    cJSON *array = cJSON_AddArrayToObject(object, name);
+    tc_json_array(j, name);
     for (size_t i = 0; i < account->n_rows; i++) {
         const tc_saved_row *row = &account->rows[i];
-        cJSON *item = cJSON_CreateObject();
-        cJSON_AddStringToObject(item, "name", row->name);
-        add_amount(item, "bytes", &row->bytes);
-        add_shape(item, row);
-        cJSON_AddStringToObject(item, "type", row->dtype);
-        cJSON_AddStringToObject(item, "producer", row->producer);
-        cJSON_AddStringToObject(item, "op", row->op);
-        cJSON_AddStringToObject(item, "layer", row->layer);
-        cJSON_AddStringToObject(item, "why", row->why);
-        cJSON_AddItemToArray(array, item);
+        tc_json_object(j, NULL);
+        tc_json_string(j, "name", row->name);
+        add_amount(j, "bytes", &row->bytes);
+        add_shape(j, row);
+        tc_json_string(j, "type", row->dtype);
+        tc_json_string(j, "producer", row->producer);
+        tc_json_string(j, "op", row->op);
+        tc_json_string(j, "layer", row->layer);
+        tc_json_string(j, "why", row->why);
+        tc_json_end(j);
     }
+    tc_json_end(j);
 }
 
-static void add_rules(cJSON *root, const tc_report *r) {
-    cJSON *rules = cJSON_AddArrayToObject(root, "rules");
+static void add_rules(tc_json *j, const tc_report *r) {
+    tc_json_array(j, "rules");
     for (size_t i = 0; i < r->n_rules; i++) {
-        cJSON *rule = cJSON_CreateObject();
-        cJSON_AddStringToObject(rule, "name", r->rules[i].name);
-        cJSON_AddNumberToObject(rule, "matched", (double)r->rules[i].matched);
-        add_amount(rule, "bytes_freed", &r->rules[i].bytes_freed);
-        cJSON_AddItemToArray(rules, rule);
+        tc_json_object(j, NULL);
+        tc_json_string(j, "name", r->rules[i].name);
+        tc_json_number(j, "matched", (double)r->rules[i].matched);
+        add_amount(j, "bytes_freed", &r->rules[i].bytes_freed);
+        tc_json_end(j);
     }
+    tc_json_end(j);
 }
 
-static void add_layers(cJSON *root, tc_ctx *ctx, const tc_report *r) {
+static void add_layers(tc_json *j, tc_ctx *ctx, const tc_report *r) {
     size_t n;
     const tc_layer_pair *pairs = tc_report_layers(ctx->arena, r, &n);
-    cJSON *layers = cJSON_AddArrayToObject(root, "layers");
+    tc_json_array(j, "layers");
     for (size_t i = 0; i < n; i++) {
-        cJSON *layer = cJSON_CreateObject();
-        cJSON_AddStringToObject(layer, "name", pairs[i].name);
-        cJSON_AddNumberToObject(layer, "nodes", pairs[i].nodes);
-        add_amount(layer, "before", r->before ? &pairs[i].before : NULL);
-        add_amount(layer, "after", &pairs[i].after);
-        cJSON_AddItemToArray(layers, layer);
+        tc_json_object(j, NULL);
+        tc_json_string(j, "name", pairs[i].name);
+        tc_json_number(j, "nodes", pairs[i].nodes);
+        add_amount(j, "before", r->before ? &pairs[i].before : NULL);
+        add_amount(j, "after", &pairs[i].after);
+        tc_json_end(j);
     }
+    tc_json_end(j);
 }
 
 /* null where it is not known what a run allocates. */
-static void add_footprint(cJSON *pair, const char *key, const tc_account *account, bool bound) {
+static void add_footprint(tc_json *j, const char *key, const tc_account *account, bool bound) {
     if (account && account->has_footprint)
-        cJSON_AddNumberToObject(pair, key, (double)(bound ? account->footprint.bound : account->footprint.arena));
+        tc_json_number(j, key, (double)(bound ? account->footprint.bound : account->footprint.arena));
     else
-        cJSON_AddNullToObject(pair, key);
+        tc_json_word(j, key, "null");
 }
 
-static void add_arena(cJSON *root, const tc_account *before, const tc_account *after) {
+static void add_arena(tc_json *j, const tc_account *before, const tc_account *after) {
     static const char *const keys[] = {"arena_bytes", "arena_bound_bytes"};
     for (int bound = 0; bound < 2; bound++) {
-        cJSON *pair = cJSON_AddObjectToObject(root, keys[bound]);
-        add_footprint(pair, "before", before, bound);
-        add_footprint(pair, "after", after, bound);
+        tc_json_object(j, keys[bound]);
+        add_footprint(j, "before", before, bound);
+        add_footprint(j, "after", after, bound);
+        tc_json_end(j);
     }
 }
 
-static void add_cost(cJSON *root, const tc_account *before, const tc_account *after) {
+static void add_cost(tc_json *j, const tc_account *before, const tc_account *after) {
     if (!after->cost_source)
         return;
-    cJSON *cost = cJSON_AddObjectToObject(root, "cost");
-    cJSON_AddStringToObject(cost, "by", after->cost_source);
+    tc_json_object(j, "cost");
+    tc_json_string(j, "by", after->cost_source);
     if (before && before->cost_source)
-        cJSON_AddNumberToObject(cost, "before", (double)before->cost);
+        tc_json_number(j, "before", (double)before->cost);
     else
-        cJSON_AddNullToObject(cost, "before");
-    cJSON_AddNumberToObject(cost, "after", (double)after->cost);
+        tc_json_word(j, "before", "null");
+    tc_json_number(j, "after", (double)after->cost);
+    tc_json_end(j);
 }
 
-static void add_repeats(cJSON *plan, const tc_plan_summary *p) {
-    cJSON *repeats = cJSON_AddArrayToObject(plan, "repeats");
+static void add_repeats(tc_json *j, const tc_plan_summary *p) {
+    tc_json_array(j, "repeats");
     for (uint32_t i = 0; p->repeats && i < p->clones; i++) {
         const tc_plan_repeat *r = &p->repeats[i];
-        cJSON *repeat = cJSON_CreateObject();
-        cJSON_AddStringToObject(repeat, "node", r->node);
-        cJSON_AddStringToObject(repeat, "op", r->op);
-        cJSON_AddStringToObject(repeat, "result", r->result);
-        cJSON_AddStringToObject(repeat, "type", r->type);
-        cJSON_AddNumberToObject(repeat, "bytes", (double)r->bytes);
-        cJSON_AddNumberToObject(repeat, "freed", (double)r->freed);
-        cJSON_AddNumberToObject(repeat, "cost", (double)r->cost);
-        cJSON_AddItemToArray(repeats, repeat);
+        tc_json_object(j, NULL);
+        tc_json_string(j, "node", r->node);
+        tc_json_string(j, "op", r->op);
+        tc_json_string(j, "result", r->result);
+        tc_json_string(j, "type", r->type);
+        tc_json_number(j, "bytes", (double)r->bytes);
+        tc_json_number(j, "freed", (double)r->freed);
+        tc_json_number(j, "cost", (double)r->cost);
+        tc_json_end(j);
     }
+    tc_json_end(j);
 }
 
-static void add_update(cJSON *root, const tc_update_summary *u) {
-    cJSON *update = cJSON_AddObjectToObject(root, "update");
-    cJSON_AddStringToObject(update, "optimizer", u->optimizer);
-    cJSON_AddNumberToObject(update, "weight_decay", u->weight_decay);
-    add_names(update, "weights", u->updated, u->n_updated);
-    add_names(update, "spared", u->spared, u->n_spared);
+static void add_update(tc_json *j, const tc_update_summary *u) {
+    tc_json_object(j, "update");
+    tc_json_string(j, "optimizer", u->optimizer);
+    tc_json_number(j, "weight_decay", u->weight_decay);
+    add_names(j, "weights", u->updated, u->n_updated);
+    add_names(j, "spared", u->spared, u->n_spared);
+    tc_json_end(j);
 }
 
-static void add_plan(cJSON *root, const tc_plan_summary *p) {
-    cJSON *plan = cJSON_AddObjectToObject(root, "plan");
+static void add_plan(tc_json *j, const tc_plan_summary *p) {
+    tc_json_object(j, "plan");
     const struct {
         const char *key;
         double number;
@@ -164,29 +175,31 @@ static void add_plan(cJSON *root, const tc_plan_summary *p) {
                    {"floor", (double)p->floor},           {"cost_before", (double)p->cost_before},
                    {"cost_after", (double)p->cost_after}, {"clones", p->clones}};
     for (size_t i = 0; i < TC_COUNT(numbers); i++)
-        cJSON_AddNumberToObject(plan, numbers[i].key, numbers[i].number);
-    cJSON_AddStringToObject(plan, "costs", p->costs);
-    cJSON_AddBoolToObject(plan, "met", p->met);
-    cJSON_AddNumberToObject(plan, "seconds", p->seconds);
-    add_repeats(plan, p);
+        tc_json_number(j, numbers[i].key, numbers[i].number);
+    tc_json_string(j, "costs", p->costs);
+    tc_json_word(j, "met", p->met ? "true" : "false");
+    tc_json_number(j, "seconds", p->seconds);
+    add_repeats(j, p);
+    tc_json_end(j);
 }
 
-static void add_pareto(cJSON *root, const tc_pareto *curve) {
-    cJSON *points = cJSON_AddArrayToObject(root, "pareto");
+static void add_pareto(tc_json *j, const tc_pareto *curve) {
+    tc_json_array(j, "pareto");
     for (uint32_t i = 0; i < curve->n_points; i++) {
         const tc_plan_point *point = &curve->points[i];
-        cJSON *item = cJSON_CreateObject();
-        cJSON_AddNumberToObject(item, "budget", (double)point->budget);
-        cJSON_AddNumberToObject(item, "arena", (double)point->arena);
-        cJSON_AddNumberToObject(item, "cost", (double)point->cost);
-        cJSON_AddNumberToObject(item, "extra_percent", tc_pareto_extra(curve, point->cost));
-        cJSON_AddNumberToObject(item, "clones", point->clones);
-        cJSON_AddBoolToObject(item, "met", point->met);
-        cJSON_AddItemToArray(points, item);
+        tc_json_object(j, NULL);
+        tc_json_number(j, "budget", (double)point->budget);
+        tc_json_number(j, "arena", (double)point->arena);
+        tc_json_number(j, "cost", (double)point->cost);
+        tc_json_number(j, "extra_percent", tc_pareto_extra(curve, point->cost));
+        tc_json_number(j, "clones", point->clones);
+        tc_json_word(j, "met", point->met ? "true" : "false");
+        tc_json_end(j);
     }
+    tc_json_end(j);
 }
 
-static void add_parts(cJSON *item, const tc_need *row) {
+static void add_parts(tc_json *j, const tc_need *row) {
     const struct {
         const char *key;
         uint64_t bytes;
@@ -194,85 +207,83 @@ static void add_parts(cJSON *item, const tc_need *row) {
                  {"optimizer", row->optimizer}, {"inputs", row->inputs},       {"program", row->program},
                  {"total", row->total}};
     for (size_t k = 0; row->known && k < TC_COUNT(parts); k++)
-        cJSON_AddNumberToObject(item, parts[k].key, (double)parts[k].bytes);
+        tc_json_number(j, parts[k].key, (double)parts[k].bytes);
 }
 
-static void add_fit(cJSON *root, const tc_fit *f) {
-    cJSON *fit = cJSON_AddObjectToObject(root, "fit");
-    cJSON_AddStringToObject(fit, "dim", f->dim);
-    cJSON_AddNumberToObject(fit, "batch", (double)f->batch);
-    cJSON_AddNumberToObject(fit, "memory", (double)f->memory);
-    cJSON_AddStringToObject(fit, "optimizer", f->optimizer);
-    cJSON *tried = cJSON_AddArrayToObject(fit, "tried");
+static void add_fit(tc_json *j, const tc_fit *f) {
+    tc_json_object(j, "fit");
+    tc_json_string(j, "dim", f->dim);
+    tc_json_number(j, "batch", (double)f->batch);
+    tc_json_number(j, "memory", (double)f->memory);
+    tc_json_string(j, "optimizer", f->optimizer);
+    tc_json_array(j, "tried");
     for (size_t i = 0; i < f->n_rows; i++) {
-        cJSON *item = cJSON_CreateObject();
-        cJSON_AddNumberToObject(item, "batch", (double)f->rows[i].batch);
-        cJSON_AddBoolToObject(item, "fits", f->rows[i].fits);
-        add_parts(item, &f->rows[i]);
-        cJSON_AddItemToArray(tried, item);
+        tc_json_object(j, NULL);
+        tc_json_number(j, "batch", (double)f->rows[i].batch);
+        tc_json_word(j, "fits", f->rows[i].fits ? "true" : "false");
+        add_parts(j, &f->rows[i]);
+        tc_json_end(j);
     }
+    tc_json_end(j);
+    tc_json_end(j);
 }
 
-static void add_need(cJSON *root, const tc_report *r) {
+static void add_need(tc_json *j, const tc_report *r) {
     if (!r->after->need.known) {
-        cJSON_AddNullToObject(root, "need");
+        tc_json_word(j, "need", "null");
         return;
     }
-    cJSON *need = cJSON_AddObjectToObject(root, "need");
-    cJSON_AddStringToObject(need, "by", r->optimizer);
-    add_parts(need, &r->after->need);
+    tc_json_object(j, "need");
+    tc_json_string(j, "by", r->optimizer);
+    add_parts(j, &r->after->need);
+    tc_json_end(j);
 }
 
-static cJSON *make(tc_ctx *ctx, const tc_report *r) {
+void tc_report_json_to(tc_ctx *ctx, const tc_report *r, FILE *out) {
     const tc_summary *s = r->summary;
     const tc_account *before = r->before, *after = r->after;
-    cJSON *root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "input", r->input);
+    tc_json json = {.out = out}, *j = &json;
+    tc_json_object(j, NULL);
+    tc_json_string(j, "input", r->input);
     if (r->output)
-        cJSON_AddStringToObject(root, "output", r->output);
-    cJSON_AddStringToObject(root, "recipe", r->recipe);
-    add_names(root, "dims", r->dims, r->n_dims);
+        tc_json_string(j, "output", r->output);
+    tc_json_string(j, "recipe", r->recipe);
+    add_names(j, "dims", r->dims, r->n_dims);
     if (r->fit)
-        add_fit(root, r->fit);
-    add_pair(root, "saved_bytes", before ? &before->saved : NULL, &after->saved);
-    add_pair(root, "peak_bytes", before ? &before->peak : NULL, &after->peak);
-    add_arena(root, before, after);
-    add_need(root, r);
-    add_cost(root, before, after);
-    cJSON *nodes = cJSON_AddObjectToObject(root, "nodes");
-    cJSON_AddNumberToObject(nodes, "before", s->nodes_before);
-    cJSON_AddNumberToObject(nodes, "after", s->nodes_after);
-    add_rules(root, r);
-    cJSON *saved = cJSON_AddObjectToObject(root, "saved");
-    add_saved(saved, "before", before);
-    add_saved(saved, "after", after);
-    add_layers(root, ctx, r);
-    add_names(root, "trained", s->trained, s->n_trained);
-    add_torch_names(root, s);
-    add_names(root, "frozen", s->frozen, s->n_frozen);
-    add_names(root, "unreached", s->unreached, s->n_unreached);
+        add_fit(j, r->fit);
+    add_pair(j, "saved_bytes", before ? &before->saved : NULL, &after->saved);
+    add_pair(j, "peak_bytes", before ? &before->peak : NULL, &after->peak);
+    add_arena(j, before, after);
+    add_need(j, r);
+    add_cost(j, before, after);
+    tc_json_object(j, "nodes");
+    tc_json_number(j, "before", s->nodes_before);
+    tc_json_number(j, "after", s->nodes_after);
+    tc_json_end(j);
+    add_rules(j, r);
+    tc_json_object(j, "saved");
+    add_saved(j, "before", before);
+    add_saved(j, "after", after);
+    tc_json_end(j);
+    add_layers(j, ctx, r);
+    add_names(j, "trained", s->trained, s->n_trained);
+    add_torch_names(j, s);
+    add_names(j, "frozen", s->frozen, s->n_frozen);
+    add_names(j, "unreached", s->unreached, s->n_unreached);
     if (s->update)
-        add_update(root, s->update);
+        add_update(j, s->update);
     if (s->plan)
-        add_plan(root, s->plan);
+        add_plan(j, s->plan);
     if (s->pareto)
-        add_pareto(root, s->pareto);
-    cJSON_AddNumberToObject(root, "seconds", r->seconds);
-    return root;
+        add_pareto(j, s->pareto);
+    tc_json_number(j, "seconds", r->seconds);
+    tc_json_end(j);
+    fputc('\n', out);
 }
 
 tc_status tc_report_json(tc_ctx *ctx, const tc_report *report, const char *path) {
     tc_out_file *file;
-    tc_arena *arena = tc_arena_create();
-    tc_json_use(arena);
-    char *text = cJSON_Print(make(ctx, report));
-    tc_status status =
-        text ? tc_out_open(ctx, path, &file) : tc_error(ctx, TC_LIMIT, NULL, "not enough memory for the report");
-    if (status == TC_OK) {
-        fputs(text, tc_out_stream(file));
-        fputc('\n', tc_out_stream(file));
-        status = tc_out_commit(ctx, file);
-    }
-    tc_arena_destroy(arena);
-    return status;
+    TC_TRY(tc_out_open(ctx, path, &file));
+    tc_report_json_to(ctx, report, tc_out_stream(file));
+    return tc_out_commit(ctx, file);
 }

@@ -96,6 +96,8 @@ void tc_report_rules(tc_arena *arena, const tc_graph *graph, const tc_summary *s
 
 /* The lines; `verbose` adds names and all rules. text.c */
 void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *report, bool verbose);
+/* As JSON to a stream, whose errors stay with it. json.c */
+void tc_report_json_to(tc_ctx *ctx, const tc_report *report, FILE *out);
 /* To a file that appears whole or not at all. json.c, html.c */
 tc_status tc_report_json(tc_ctx *ctx, const tc_report *report, const char *path);
 tc_status tc_report_html(tc_ctx *ctx, const tc_report *report, const char *path);

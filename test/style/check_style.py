@@ -43,7 +43,6 @@ LIBRARIES = [
     (r"dnnl.*|oneapi/.*", ["kernels/matmul/*"]),
     (r"omp\.h", ["kernels/*"]),
     (r"zip\.h", ["runtime/files/npz.c"]),
-    (r"cjson/.*|cJSON\.h", ["programs/tempo-run/run_profile.c", "passes/report/json*"]),
     (r"cmocka\.h", ["test/unit/*"]),
     (r"cuda_runtime.*\.h|cuda_fp16\.h|cuda_bf16\.h|cublasLt\.h|cub/.*", ["kernels/*"]),
     (r"nccl\.h", ["runtime/cuda/nccl_cuda.c"]),
@@ -52,7 +51,7 @@ LIBRARIES = [
 
 # Functions of libraries, and those of the system for memory and threads, say whether they have failed: somebody looks.
 STATUSES = re.compile(r"""\b(dnnl_\w+|MPI_\w+|cu(?:da|blas|blasLt|dnn)[A-Z]\w+|nccl[A-Z]\w+|lib\.\w+|zip_\w+|
-    cJSON_\w+|protobuf_c_\w+|pthread_\w+|atexit|[gs]etrlimit|sysconf|sigaction|mmap|munmap|mprotect|madvise|
+    protobuf_c_\w+|pthread_\w+|atexit|[gs]etrlimit|sysconf|sigaction|mmap|munmap|mprotect|madvise|
     posix_\w+|malloc|calloc|realloc|aligned_alloc|strdup)\s*\(""", re.X)
 # Unless nobody could act on it: functions, files, why.
 DROPPED = [
@@ -60,7 +59,6 @@ DROPPED = [
      r"cuda(GraphExecDestroy|EventDestroy|StreamDestroy|Free|FreeHost)|lib\.CommAbort", "*", "gives back"),
     (r"cudaGetLastError", "*", "forgets what has been told"),
     (r"cudaStreamSynchronize", "runtime/cuda/nccl_cuda.c", "behind an abort, whose failure has been told"),
-    (r"cJSON_\w+", "*", "takes memory that does not fail: json_memory.h"),
     (r"pthread_(mutex|cond|attr)_\w+|pthread_(join|once|sigmask)|sigaction", "*", "no such lock, thread, signal: ours"),
     (r"(posix_)?madvise", "*", "advice"),
     (r"protobuf_c_message_pack_to_buffer", "*", "errors stay with the stream"),
