@@ -1,4 +1,4 @@
-/* tempo.h: running an ONNX graph from C. The one public header of libtempo.
+/* tempo.h: compiling and running ONNX graphs from C. The one public header of libtempo.
  *
  *     tempo_session *session;
  *     if (tempo_open("train.onnx", NULL, &session) == TEMPO_OK && tempo_bind(session, "x", &x) == TEMPO_OK &&
@@ -18,7 +18,9 @@
  * session is as before, and smaller inputs may run. Where a call was cut short on its way, the session is lost: its
  * message says so, every later call returns that status again, and tempo_close gives everything back.
  *
- * The model's files are mapped: one that becomes shorter under a session raises SIGBUS, as mappings do.
+ * tempo_compile makes the training graph that a session runs: tempoc as a call.
+ *
+ * The model's files are mapped: one that becomes shorter under a call or a session raises SIGBUS, as mappings do.
  */
 #ifndef TEMPO_H
 #define TEMPO_H
@@ -32,6 +34,7 @@ extern "C" {
 /* How a call ended; tempo-run's exit codes are the same numbers. */
 typedef enum tempo_status {
     TEMPO_OK = 0,
+    TEMPO_MISMATCH = 1,  /* tempo_compile: --verify found a difference */
     TEMPO_BAD_INPUT = 2, /* a malformed file; a missing input, or one of another type or shape; an index out of range */
     TEMPO_UNSUPPORTED = 3, /* a valid model, with an op, type or opset that the runtime does not run */
     TEMPO_LIMIT = 4,       /* a limit, or out of memory */
@@ -190,6 +193,56 @@ typedef struct tempo_event {
 } tempo_event;
 typedef void (*tempo_event_fn)(void *user, const tempo_event *event);
 void tempo_on_event(tempo_session *session, tempo_event_fn event, void *user);
+
+/* --- compiling ---------------------------------------------------------------------------------- */
+
+typedef struct tempo_compile_request {
+    const char *path;  /* the model's file, ONNX or ONNX text; beside `bytes`: where external data is, or NULL */
+    const void *bytes; /* the model itself, borrowed until the call returns; NULL: it is in the file */
+    size_t size;
+    const char *name; /* of the model in messages; NULL: the path */
+    /* [n_options] words as they follow tempoc on a command line: "--recipe=tiled", "--dim", "batch=32", "-o", "t.onnx".
+     * Options that print and exit (--help, --list-passes, --check-rules and others) are TEMPO_USAGE, and so is "-" for
+     * a file. */
+    const char *const *options;
+    size_t n_options;
+    int wants_model;  /* not 0: the compiled model comes back in memory, also where -o names a file */
+    int wants_report; /* not 0: and so does the report, for which recipe none is compiled as well */
+    /* Set to a number other than 0, by another thread or a signal handler, it ends the call soon, with TEMPO_LIMIT.
+     * NULL: there is no such number. */
+    const volatile int *stop;
+} tempo_compile_request;
+
+typedef enum tempo_severity { TEMPO_NOTE, TEMPO_WARNING, TEMPO_ERROR } tempo_severity;
+
+/* NULL where there is no such text. */
+typedef struct tempo_diagnostic {
+    tempo_severity severity;
+    tempo_status status; /* of an error */
+    const char *file;    /* the model, by its name, or "FILE:LINE:COLUMN" of a text */
+    const char *pass;    /* that was running */
+    const char *op, *node;
+    const char *message, *hint;
+} tempo_diagnostic;
+
+typedef struct tempo_compiled {
+    const void *model; /* as bytes; NULL: it was not asked for, or there is none */
+    size_t model_size;
+    const char *report;   /* in JSON, as tempoc --report=FILE.json writes it; NULL likewise */
+    const char *text;     /* lines that tempoc prints: the report for a reader, tables of --fit and --verify; "" */
+    const char *dumps;    /* of --print-ir-before and --print-ir-after; "" */
+    const char *messages; /* the diagnostics as lines, as tempoc prints them; "" */
+    const tempo_diagnostic *diagnostics;
+    size_t n_diagnostics;
+} tempo_compiled;
+
+/* Compiles a model as tempoc does: the same options, results, messages and statuses, in this process. A result comes
+ * back, never NULL, whatever the status is; free it either way. Files that the options name appear whole or not at all;
+ * one that is read, or that another program wrote, is not replaced. Calls in several threads are independent. Memory
+ * beyond the result is given back. Where a pass meets a bug of ours (TEMPO_BUG), reproducer.onnxt is left in the
+ * current folder, as by tempoc. */
+tempo_status tempo_compile(const tempo_compile_request *request, tempo_compiled **out_compiled);
+void tempo_compiled_free(tempo_compiled *compiled); /* NULL is fine */
 
 const char *tempo_version(void);
 const char *tempo_dtype_text(tempo_dtype dtype); /* "float", "int64", ... */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -181,8 +182,9 @@ struct tc_out_file {
     tc_held held;
 };
 
-/* Open outputs: those whose temporary files a handler removes. */
+/* Open outputs of all threads: those whose temporary files a handler removes. */
 static tc_out_file *open_files;
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void tc_remove_temporary_files(void) {
     for (tc_out_file *file = open_files; file; file = file->next)
@@ -192,12 +194,14 @@ void tc_remove_temporary_files(void) {
 
 static void forget(tc_out_file *file) {
     tc_let_go(&file->held);
+    pthread_mutex_lock(&open_lock);
     for (tc_out_file **at = &open_files; *at; at = &(*at)->next) {
         if (*at != file)
             continue;
         *at = file->next;
         break;
     }
+    pthread_mutex_unlock(&open_lock);
     free(file->target);
     free(file->temp);
     free(file);
@@ -322,8 +326,10 @@ tc_status tc_out_open(tc_ctx *ctx, const char *path, tc_out_file **out_file) {
     tc_out_file *file = calloc(1, sizeof *file);
     if (!file)
         tc_out_of_memory(sizeof *file);
+    pthread_mutex_lock(&open_lock);
     file->next = open_files;
     open_files = file;
+    pthread_mutex_unlock(&open_lock);
     tc_hold(&file->held, abandon, file);
     tc_status status =
         strcmp(path, "-") == 0

@@ -18,7 +18,7 @@ void tc_file_close(tc_file *file);
 void tc_file_hold(tc_file *file, tc_held *held);
 void tc_close_fd(void *fd); /* an int: for tc_hold */
 
-/* An output file that appears whole or not at all; the open recovery point holds it. One thread at a time. */
+/* An output file that appears whole or not at all; the open recovery point holds it. */
 typedef struct tc_out_file tc_out_file;
 tc_status tc_out_open(tc_ctx *ctx, const char *path, tc_out_file **out_file);
 FILE *tc_out_stream(tc_out_file *file);

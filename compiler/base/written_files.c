@@ -12,14 +12,22 @@
 
 enum { MOST = 8, HEAD = 4096, TAIL = 64 };
 
-/* Set by tc_written_begin alone: a program calls it once, libtempo never. */
-static struct {
+typedef struct output {
     tc_written file;
     bool exists; /* as a plain file */
     dev_t device;
     ino_t inode;
-} outputs[MOST];
-static size_t n_outputs;
+} output;
+
+typedef struct written_set {
+    output outputs[MOST];
+    size_t n;
+} written_set;
+
+static written_set of_program;             /* by tc_written_begin */
+static _Thread_local written_set *of_call; /* by tc_written_enter; NULL: that of the program counts */
+
+static written_set *current(void) { return of_call ? of_call : &of_program; }
 
 /* --- one file, two names ---------------------------------------------------------------------- */
 
@@ -39,16 +47,15 @@ static char *normal_path(tc_ctx *ctx, const char *path) {
     return normal;
 }
 
-static bool is_output(size_t i, const struct stat *st) {
-    return outputs[i].exists && outputs[i].device == st->st_dev && outputs[i].inode == st->st_ino;
+static bool is_file(const output *o, const struct stat *st) {
+    return o->exists && o->device == st->st_dev && o->inode == st->st_ino;
 }
 
 /* Devices and pipes can be shared. */
-static bool are_same(tc_ctx *ctx, size_t i, size_t k) {
-    if (outputs[i].exists || outputs[k].exists)
-        return outputs[k].exists &&
-               is_output(i, &(struct stat){.st_dev = outputs[k].device, .st_ino = outputs[k].inode});
-    const char *a = normal_path(ctx, outputs[i].file.path), *b = normal_path(ctx, outputs[k].file.path);
+static bool are_same(tc_ctx *ctx, const output *x, const output *y) {
+    if (x->exists || y->exists)
+        return y->exists && is_file(x, &(struct stat){.st_dev = y->device, .st_ino = y->inode});
+    const char *a = normal_path(ctx, x->file.path), *b = normal_path(ctx, y->file.path);
     return a && b && strcmp(a, b) == 0 && access(a, F_OK) != 0;
 }
 
@@ -65,15 +72,16 @@ static tc_status refuse(tc_ctx *ctx, const tc_written *file, const char *reason,
 }
 
 tc_status tc_written_check(tc_ctx *ctx, const struct stat *read, const char *path) {
-    for (size_t i = 0; i < n_outputs; i++)
-        if (is_output(i, read))
-            return refuse(ctx, &outputs[i].file, "a file that is read: ", path);
+    const written_set *set = current();
+    for (size_t i = 0; i < set->n; i++)
+        if (is_file(&set->outputs[i], read))
+            return refuse(ctx, &set->outputs[i].file, "a file that is read: ", path);
     return TC_OK;
 }
 
 tc_status tc_written_check_beside(tc_ctx *ctx, const char *location) {
     struct stat st;
-    if (n_outputs == 0)
+    if (current()->n == 0)
         return TC_OK;
     const char *path = tc_arena_printf(ctx->arena, "%s/%s", folder_of(ctx, ctx->file ? ctx->file : ""), location);
     return stat(path, &st) == 0 ? tc_written_check(ctx, &st, location) : TC_OK;
@@ -175,27 +183,37 @@ static tc_status check_writable(tc_ctx *ctx, const char *path) {
     return TC_OK;
 }
 
-static void add(tc_written file, int found, const struct stat *st) {
-    TC_ASSERT(n_outputs < MOST);
-    outputs[n_outputs].file = file;
-    outputs[n_outputs].exists = found == 0 && S_ISREG(st->st_mode);
-    outputs[n_outputs].device = st->st_dev;
-    outputs[n_outputs++].inode = st->st_ino;
+static void add(written_set *set, tc_written file, int found, const struct stat *st) {
+    TC_ASSERT(set->n < MOST);
+    set->outputs[set->n++] = (output){file, found == 0 && S_ISREG(st->st_mode), st->st_dev, st->st_ino};
 }
 
-tc_status tc_written_begin(tc_ctx *ctx, const tc_written *written, size_t n) {
+static tc_status add_all(tc_ctx *ctx, written_set *set, const tc_written *written, size_t n) {
     struct stat st = {0};
     for (size_t i = 0; i < n; i++) {
         if (!written[i].path || strcmp(written[i].path, "-") == 0)
             continue;
         TC_TRY(check_writable(ctx, written[i].path));
-        add(written[i], stat(written[i].path, &st), &st);
-        for (size_t k = 0; k + 1 < n_outputs; k++)
-            if (are_same(ctx, n_outputs - 1, k))
-                return refuse(ctx, &written[i], "the file of ", outputs[k].file.option);
+        add(set, written[i], stat(written[i].path, &st), &st);
+        for (size_t k = 0; k + 1 < set->n; k++)
+            if (are_same(ctx, &set->outputs[set->n - 1], &set->outputs[k]))
+                return refuse(ctx, &written[i], "the file of ", set->outputs[k].file.option);
         TC_TRY(tc_written_check_kind(ctx, &written[i]));
     }
-    add((tc_written){.option = "standard output"}, fstat(STDOUT_FILENO, &st), &st);
-    add((tc_written){.option = "standard error"}, fstat(STDERR_FILENO, &st), &st);
     return TC_OK;
 }
+
+tc_status tc_written_begin(tc_ctx *ctx, const tc_written *written, size_t n) {
+    struct stat st = {0};
+    TC_TRY(add_all(ctx, &of_program, written, n));
+    add(&of_program, (tc_written){.option = "standard output"}, fstat(STDOUT_FILENO, &st), &st);
+    add(&of_program, (tc_written){.option = "standard error"}, fstat(STDERR_FILENO, &st), &st);
+    return TC_OK;
+}
+
+tc_status tc_written_enter(tc_ctx *ctx, const tc_written *written, size_t n) {
+    of_call = TC_NEW(ctx->arena, written_set);
+    return add_all(ctx, of_call, written, n);
+}
+
+void tc_written_leave(void) { of_call = NULL; }

@@ -29,6 +29,10 @@ typedef struct tc_written {
  * whatever opens a file to read it is refused (TC_USAGE) if it is one of these, or where standard output goes. Paths
  * stay with the caller. */
 tc_status tc_written_begin(tc_ctx *ctx, const tc_written *written, size_t n);
+/* The same for one call of a library on this thread, until tc_written_leave, which is called in any case, before the
+ * context's arena goes. */
+tc_status tc_written_enter(tc_ctx *ctx, const tc_written *written, size_t n);
+void tc_written_leave(void);
 tc_status tc_written_check(tc_ctx *ctx, const struct stat *read, const char *path);
 /* The same of a model's external file, which is opened when it is needed, or never: `ctx->file` is the model. */
 tc_status tc_written_check_beside(tc_ctx *ctx, const char *location);

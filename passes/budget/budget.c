@@ -47,17 +47,18 @@ tc_status tc_budget_foresee(tc_pass_env *env, tc_arena *arena, tc_model *model, 
                             tc_footprint *out_footprint) {
     bool planned = false;
     *out_memories = (tc_node_memories){arena, tc_map_create(arena)};
-    TC_TRY(env->runtime->foresee(env->runtime->user, model, out_memories, out_footprint, &planned));
+    TC_TRY(env->runtime->estimate(env->runtime->user, model, out_memories, out_footprint, &planned));
     return planned ? TC_OK : refuse_open(env, model->graph);
 }
 
 /* --- what is wanted ----------------------------------------------------------------------------- */
 
 static tc_status initial_bytes(tc_pass_env *env, uint64_t *out_bytes) {
-    const char *pass = env->ctx->pass; /* others ran meanwhile */
-    TC_TRY(env->runtime->initial(env->runtime->user, out_bytes));
-    env->ctx->pass = pass;
-    return TC_OK;
+    *out_bytes = env->runtime->initial;
+    if (*out_bytes > 0)
+        return TC_OK;
+    return tc_error(env->ctx, TC_UNSUPPORTED, NULL,
+                    "the budget is a share of the memory of recipe none, which is not known");
 }
 
 static tc_status wanted_bytes(tc_pass_env *env, uint64_t *out_bytes) {

@@ -32,6 +32,10 @@ typedef struct tc_budget_spec {
 
 /* "12GiB", "1.5 MiB", "4096", "50%", "12.5%", "min"; TC_USAGE else. budget_spec.c */
 tc_status tc_budget_parse(tc_ctx *ctx, const char *text, tc_budget_spec *out_spec);
+/* Whether tc_runtime.initial is asked for. */
+bool tc_budget_asks_initial(tc_ctx *ctx, const tc_options *options);
+/* Without --memory-budget and the options that go with it. */
+void tc_drop_budget(tc_options *options);
 
 /* --- units ------------------------------------------------------------------------------------- */
 

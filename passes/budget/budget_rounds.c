@@ -62,7 +62,7 @@ static void tell(void *user, const tc_remat_progress *p) {
         snprintf(size, sizeof size, "%" PRIu64 " bytes", p->best.peak_bytes);
     snprintf(line, sizeof line, "%s%s %.0f%%: best so far %s, %+.1f%% time", x->aim->label, p->phase,
              done < 100 ? done : 100, size, 100 * ((double)p->best.cost / before - 1));
-    x->env->runtime->progress(x->env->runtime->user, line);
+    x->env->watcher->progress(x->env->watcher->user, line);
 }
 
 tc_status tc_budget_failed(tc_ctx *ctx, tc_remat_status status) {
@@ -115,13 +115,13 @@ static uint32_t begin_with(const search *x, tc_remat_schedule *from) {
 static tc_status run_search(search *x, const tc_remat_problem *problem, uint64_t budget, double seconds,
                             const tc_remat_schedule *from, uint32_t n_from, tc_plan *out) {
     const tc_options *options = x->env->options;
-    const tc_runtime *runtime = x->env->runtime;
+    const tc_watcher *watcher = x->env->watcher;
     tc_remat_options o = {.budget = budget,
                           .work = (uint64_t)(seconds * STEPS_A_SECOND) + 1,
                           .seed = (uint64_t)options->remat_seed,
-                          .stop = runtime->stop,
+                          .stop = watcher ? watcher->stop : NULL,
                           .seconds = seconds * GUARD + GRACE,
-                          .progress = runtime->progress ? tell : NULL,
+                          .progress = watcher && watcher->progress ? tell : NULL,
                           .user = x,
                           .beginnings = from,
                           .n_beginnings = n_from};
@@ -216,8 +216,8 @@ static tc_status search_least(search *x, bool quick) {
 }
 
 void tc_budget_watch(const tc_pass_env *env, bool begins) {
-    if (env->runtime->watch)
-        env->runtime->watch(env->runtime->user, begins);
+    if (env->watcher && env->watcher->searches)
+        env->watcher->searches(env->watcher->user, begins);
 }
 
 tc_status tc_budget_search(tc_pass_env *env, tc_arena *arena, tc_model *model, const tc_budget *budget,

@@ -41,6 +41,21 @@ static tc_status check_names(tc_ctx *ctx, const char *option, const char *const 
     return TC_OK;
 }
 
+void tc_drop_budget(tc_options *options) {
+    options->memory_budget = NULL;
+    options->n_save = options->n_recompute = 0;
+    options->remat_time = 0;
+    options->pareto = 0;
+    options->best_effort = false;
+}
+
+bool tc_budget_asks_initial(tc_ctx *ctx, const tc_options *options) {
+    tc_budget_spec spec = {.kind = TC_BUDGET_BYTES};
+    bool is_share = options->memory_budget && tc_budget_parse(ctx, options->memory_budget, &spec) == TC_OK &&
+                    spec.kind == TC_BUDGET_PERCENT;
+    return is_share || options->pareto > 0;
+}
+
 tc_status tc_check_budget(tc_ctx *ctx, const tc_options *options) {
     tc_budget_spec spec;
     if (options->memory_budget)

@@ -109,27 +109,33 @@ typedef struct tc_footprint {
     uint64_t work;         /* of placing it: a count, about 10 ns each */
 } tc_footprint;
 
-/* What passes ask of the runtime, which they do not know: the program hands it in. */
+/* What passes ask of the runtime, which they do not know: the caller hands it in. */
 typedef struct tc_runtime {
     /* What a run of the model takes, and its nodes one by one (`nodes` may be NULL). *out_planned: all shapes are
-     * known, and so it could be told. The model stays as it is. */
-    tc_status (*foresee)(void *user, tc_model *model, const tc_node_memories *nodes, tc_footprint *out_footprint,
-                         bool *out_planned);
-    /* The arena of the same file under recipe `none`: what a budget in percent is of. */
-    tc_status (*initial)(void *user, uint64_t *out_arena);
+     * known, and so is the footprint. The model stays as it is. */
+    tc_status (*estimate)(void *user, tc_model *model, const tc_node_memories *nodes, tc_footprint *out_footprint,
+                          bool *out_planned);
     void *user;
-    /* A search begins, or ends: whoever waits may set `stop` meanwhile. NULL: nobody asks to be told. */
-    void (*watch)(void *user, bool begins);
-    const volatile sig_atomic_t *stop; /* not 0: whoever waits asks for the best there is so far; NULL: nobody asks */
-    /* Tells somebody who watches how far a search is: a line without its end. NULL: nobody watches. */
-    void (*progress)(void *user, const char *line);
+    uint64_t initial; /* the arena of the same file under recipe `none`, for tc_budget_asks_initial; 0: not known */
 } tc_runtime;
+
+/* A caller that watches a compilation; every field may be NULL. */
+typedef struct tc_watcher {
+    void (*searches)(void *user, bool begins); /* a search for a plan begins, or ends */
+    /* How far a search is: a line without its end; NULL: the line goes. */
+    void (*progress)(void *user, const char *line);
+    const volatile sig_atomic_t *stop; /* not 0: a search ends with the best plan so far, and with `gives_up` the */
+    bool gives_up;                     /* compilation ends before the next pass, with TC_LIMIT */
+    void *user;
+} tc_watcher;
 
 typedef struct tc_pass_env {
     tc_ctx *ctx;
     const tc_options *options;
     tc_summary *summary;
     const tc_runtime *runtime; /* NULL: there is none */
+    const tc_watcher *watcher; /* NULL: nobody watches */
+    FILE *dumps;               /* of --print-ir-before and -after; NULL: standard error */
     /* Reads the model once more, for a reproducer when a pass meets a bug (reproducer.h); NULL: none is wanted. */
     tc_status (*reread)(void *user, tc_model **out_model);
     void *reread_user;

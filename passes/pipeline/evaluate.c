@@ -136,12 +136,7 @@ tc_status tc_pass_evaluate(tc_pass_env *env, tc_model *model) {
     return tc_infer_graph(env->ctx, model->graph);
 }
 
-/* --- both graphs ------------------------------------------------------------------------------ */
-
-tc_status tc_training_model(tc_pass_env *env, tc_model *model) {
-    TC_ASSERT(env->options->update.optimizer);
-    return tc_pipeline_run(env, model);
-}
+/* --- the graph for scores ------------------------------------------------------------------------------ */
 
 tc_status tc_evaluation_model(tc_pass_env *env, tc_model *model, const char *const *weights, size_t n) {
     tc_options options = *env->options;

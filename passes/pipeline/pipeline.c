@@ -121,9 +121,10 @@ static bool names(const char *option, const tc_pass *pass) {
 }
 
 /* Dumps are ONNX text behind a comment line, so that each is valid input again. */
-static tc_status dump(tc_ctx *ctx, const tc_model *model, const char *when, const tc_pass *pass) {
-    fprintf(stderr, "# IR %s %s\n", when, pass->name);
-    return tc_print_model(ctx, model, stderr);
+static tc_status dump(const tc_pass_env *env, const tc_model *model, const char *when, const tc_pass *pass) {
+    FILE *out = env->dumps ? env->dumps : stderr;
+    fprintf(out, "# IR %s %s\n", when, pass->name);
+    return tc_print_model(env->ctx, model, out);
 }
 
 static tc_status verify_after(tc_ctx *ctx, const tc_model *model, const tc_pass *pass) {
@@ -177,7 +178,7 @@ static tc_status run_pass(void *user) {
     const tc_pass *pass = job->pass;
     tc_ctx *ctx = env->ctx;
     if (names(env->options->print_before, pass))
-        TC_TRY(dump(ctx, model, "before", pass));
+        TC_TRY(dump(env, model, "before", pass));
     ctx->pass = pass->name;
     double start = tc_seconds();
     tc_status status = pass->run(env, model);
@@ -189,7 +190,7 @@ static tc_status run_pass(void *user) {
     /* A graph that the verifier refused is worth seeing, and so is one that a pass gave up on, though it may be half
      * changed. */
     if (names(env->options->print_after, pass))
-        TC_TRY(dump(ctx, model, "after", pass));
+        TC_TRY(dump(env, model, "after", pass));
     return status;
 }
 
@@ -202,6 +203,8 @@ typedef struct progress {
 static tc_status attempt_pass(tc_pass_env *env, tc_model *model, const char *name) {
     const tc_failure *failure;
     pass_job job = {env, model, tc_pass_find(name)};
+    if (env->watcher && env->watcher->gives_up && *env->watcher->stop)
+        return tc_error(env->ctx, TC_LIMIT, NULL, "stopped, as the caller asked");
     tc_status status = tc_attempt(run_pass, &job, &failure);
     if (failure && status == TC_BUG)
         tc_error(env->ctx, TC_BUG, NULL, "%s", failure->text);

@@ -14,9 +14,6 @@ tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options);
 /* Runs options->passes (or the recipe's list): dumps, verifies and times as asked. */
 tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
 
-/* The model as read becomes the graph of a training step, by the recipe or passes of env->options with
- * options->update, whose optimizer is set; tc_list_states tells what stays from step to step. evaluate.c */
-tc_status tc_training_model(tc_pass_env *env, tc_model *model);
 /* The model as read, another copy, becomes the graph by which it is judged, by the recipe `evaluate` and what else
  * env->options say; the initializers of these names, of the training graph, become inputs with that default, as far as
  * this graph has them. env->summary stays as it is. evaluate.c */

@@ -2,6 +2,7 @@
  * line with the passes that were left and the options that steer them. The file runs as it is, and becomes a test of
  * the repair. Nothing is kept while all is well: the model is read again and brought to that state by the passes that
  * went well. */
+#include "passes/budget/budget.h"
 #include "pipeline.h"
 #include "compiler/base/file.h"
 #include "compiler/base/written_files.h"
@@ -75,11 +76,7 @@ static tc_status replay(tc_pass_env *env, const char *passes, tc_model **out_mod
     options.passes = passes;
     options.print_before = options.print_after = options.explain = NULL;
     options.verify_each = false;
-    options.memory_budget = NULL; /* a budget stands before few passes, and changes no graph in front of itself */
-    options.n_save = options.n_recompute = 0;
-    options.remat_time = 0;
-    options.pareto = 0;
-    options.best_effort = false;
+    tc_drop_budget(&options); /* a budget stands before few passes, and changes no graph in front of itself */
     TC_TRY(env->reread(env->reread_user, out_model));
     return tc_pipeline_run(&rerun, *out_model);
 }

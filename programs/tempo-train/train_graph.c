@@ -1,10 +1,11 @@
 /* train_graph.c: the file -> a session of its training graph. What is compiled is decided here alone: which recipe,
  * which optimizer, and which batch where the file has one number or a budget needs one. */
+#include "passes/budget/budget.h"
 #include "passes/pipeline/pipeline.h"
 #include "compiler/onnx/onnx.h"
 #include "train.h"
 #include "compiler/ir/ops.h"
-#include "programs/tempoc/tempoc_target.h"
+#include "runtime/compile/compile.h"
 #include "programs/tempo-train/data/train_convert.h"
 #include "programs/tempo-train/data/train_padding.h"
 #include <string.h>
@@ -19,14 +20,6 @@ static const tc_dim *batch_dim(const tc_graph *graph) {
         if (is_data(graph->inputs[i]) && tc_value_rank(graph->inputs[i]) > 0)
             return &graph->inputs[i]->type->dims[0];
     return NULL;
-}
-
-static void add_dim(tc_ctx *ctx, tc_options *options, const char *name, int64_t value) {
-    const char **dims = TC_NEW_ARRAY(ctx->arena, const char *, options->n_dims + 1);
-    if (options->n_dims > 0)
-        memcpy(dims, options->dims, options->n_dims * sizeof *dims);
-    dims[options->n_dims++] = tc_arena_printf(ctx->arena, "%s=%lld", name, (long long)value);
-    options->dims = dims;
 }
 
 static bool has_dim(const tc_options *options, const char *name) {
@@ -44,66 +37,44 @@ static void set_batch(tc_ctx *ctx, const tc_graph *graph, int64_t batch, tc_opti
         return;
     const char *symbol = tc_dim_is_const(*dim) ? NULL : tc_dim_text(ctx->arena, *dim);
     if (!symbol && dim->value != batch)
-        add_dim(ctx, options, "batch", batch);
+        tc_add_dim(ctx, options, "batch", batch);
     if (symbol && options->memory_budget && !has_dim(options, symbol))
-        add_dim(ctx, options, symbol, batch);
+        tc_add_dim(ctx, options, symbol, batch);
 }
 
 /* --- compiling ------------------------------------------------------------------------------------ */
 
-typedef struct compiling {
-    tc_ctx *ctx;
-    const train_source *from;
-    const tc_options *options;
-} compiling;
-
-static tc_status foresee(void *user, tc_model *model, const tc_node_memories *nodes, tc_footprint *out_footprint,
-                         bool *out_planned) {
-    const compiling *c = user;
-    return tempoc_foresee(c->ctx, model, 0, nodes, out_footprint, out_planned);
-}
-
-/* What a share of memory is a share of: recipe none's. */
-static tc_status initial_arena(void *user, uint64_t *out_arena) {
-    const compiling *c = user;
-    tc_options options = *c->options;
-    tc_summary summary = {0};
-    tc_model *model;
+/* The arena that a share of memory is a share of: recipe none's. 0: nobody asks, or it is not known. */
+static uint64_t initial_arena(tc_ctx *ctx, const tc_source *source, const tc_options *options) {
+    tc_options yardstick = *options;
+    tc_compiled compiled;
     tc_footprint footprint = {0};
     bool planned = false;
-    options.recipe = "none";
-    options.memory_budget = options.gelu = options.layernorm = options.dropout = NULL;
-    tc_pass_env env = {.ctx = c->ctx, .options = &options, .summary = &summary};
-    TC_TRY(tc_read_opened(c->ctx, c->from->file, c->from->o->model, &model));
-    tc_status status = tc_pipeline_run(&env, model);
-    if (status == TC_OK)
-        status = tempoc_foresee(c->ctx, model, 0, NULL, &footprint, &planned);
-    tc_model_destroy(model);
-    *out_arena = footprint.arena;
-    return status != TC_OK || planned
-               ? status
-               : tc_error(c->ctx, TC_UNSUPPORTED, NULL,
-                          "the budget is a share of the memory of recipe none, which is not known");
-}
-
-static tc_status run_pipeline(tc_ctx *ctx, const train_source *from, const tc_options *options, tc_summary *summary,
-                              tc_model *model) {
-    compiling c = {ctx, from, options};
-    const tc_runtime runtime = {.foresee = foresee, .initial = initial_arena, .user = &c};
-    tc_pass_env env = {.ctx = ctx, .options = options, .summary = summary, .runtime = &runtime};
-    return tc_training_model(&env, model);
+    size_t n_diags = ctx->n_diags;
+    if (!tc_budget_asks_initial(ctx, options))
+        return 0;
+    tc_make_yardstick(&yardstick);
+    const tc_compile_request request = {.source = source, .options = &yardstick};
+    if (tc_compile(ctx, &request, &compiled) == TC_OK)
+        (void)tc_estimate(ctx, compiled.model, 0, NULL, &footprint, &planned);
+    tc_model_destroy(compiled.model);
+    ctx->n_diags = n_diags;
+    return planned ? footprint.arena : 0;
 }
 
 tc_status train_compile(tc_ctx *ctx, const train_source *from, int64_t batch, const char *budget, tc_summary *summary,
                         tc_model **out_model) {
+    const tc_source source = {.file = from->file, .path = from->o->model};
     tc_options options = from->o->options;
+    tc_compile_request request = {.source = &source, .options = &options};
+    tc_compiled compiled;
     options.memory_budget = budget ? budget : options.memory_budget;
-    *summary = (tc_summary){0};
-    TC_TRY(tc_read_opened(ctx, from->file, from->o->model, out_model));
-    set_batch(ctx, (*out_model)->graph, batch, &options);
-    tc_status status = run_pipeline(ctx, from, &options, summary, *out_model);
-    if (status != TC_OK)
-        tc_model_destroy(*out_model);
+    TC_TRY(tc_source_read(ctx, &source, &request.model));
+    set_batch(ctx, request.model->graph, batch, &options);
+    request.initial = initial_arena(ctx, &source, &options);
+    tc_status status = tc_compile(ctx, &request, &compiled);
+    *summary = compiled.summary;
+    *out_model = compiled.model;
     return status;
 }
 

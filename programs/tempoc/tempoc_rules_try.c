@@ -11,7 +11,7 @@
 #include "compiler/memory/ledger.h"
 #include "compiler/text/text.h"
 #include "compiler/ir/verify.h"
-#include "tempoc_verify.h"
+#include "runtime/compile/verify_compiled.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +98,7 @@ static void compare_output(trial *t, const char *name, const tempo_tensor *befor
         trial_say(t, VERDICT_WRONG, "output '%s' has another type or shape", name);
         return;
     }
-    tc_tensor want = tempoc_view(before), got = tempoc_view(after);
+    tc_tensor want = tc_view_tensor(before), got = tc_view_tensor(after);
     double scale = fmax(largest(&want), least);
     for (uint64_t i = 0; i < want.count; i++) {
         double x = tc_tensor_get(&got, i), y = tc_tensor_get(&want, i);

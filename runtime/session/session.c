@@ -35,15 +35,16 @@ bool rt_begin(tempo_session *s) {
 
 static void close_stream(void *stream) { fclose(stream); }
 
-/* Turns diagnostics into the session's message. */
+/* Turns diagnostics into the session's message, and keeps them for rt_add_message. */
 static void tell(tempo_session *s) {
-    size_t size = 0;
+    size_t size = 0, n_diags = s->ctx.n_diags;
     FILE *text = open_memstream(&s->message, &size);
     if (!text)
         tc_out_of_memory(1);
     tc_held held;
     tc_hold(&held, close_stream, text);
     tc_diags_print(&s->ctx, text);
+    s->ctx.n_diags = n_diags;
     tc_let_go(&held);
     if (fclose(text) != 0)
         tc_out_of_memory(size);
@@ -170,6 +171,15 @@ static tc_status take_model(tempo_session *s, tc_model *model) {
 
 /* What stands for a session where there is no memory even for that. It is never written. */
 static tempo_session no_session = {.lost = TC_LIMIT, .why = "tempo: error: out of memory: no session could be made\n"};
+
+void rt_close_or_fail(tempo_session *s) {
+    bool is_lost = s->lost != TC_OK;
+    if (s == &no_session)
+        tc_out_of_memory(sizeof *s);
+    tempo_close(s);
+    if (is_lost)
+        tc_recovery_pass_on();
+}
 
 static void close_session(void *session) { tempo_close(session); }
 

@@ -186,6 +186,9 @@ tc_status rt_check_tensor(tempo_session *session, const rt_input *input, const t
 void rt_take_shape(tempo_session *session, rt_input *input, const tempo_tensor *tensor);
 /* False: there is no output of that name. session.c */
 bool rt_find_output(const tempo_session *session, const char *name, uint32_t *out_index);
+/* For callers inside of a recovery point: tempo_close, and where the session was lost (by the newest failure), that
+ * failure ends the caller, too. session.c */
+void rt_close_or_fail(tempo_session *session);
 /* An input of the model by its name; NULL: there is none. */
 rt_input *rt_find_input(const tempo_session *session, const char *name);
 #endif

@@ -32,9 +32,10 @@ MAY_INCLUDE = {
     "compiler": ("compiler/plan",),
     "passes": ("compiler", "compiler/plan"),
     "runtime": ("compiler", "compiler/plan", "kernels"),
-    "programs/tempoc": ("compiler", "passes", "runtime", "kernels"),
+    "runtime/compile": ("compiler", "compiler/plan", "passes", "runtime", "kernels"),
+    "programs/tempoc": ("compiler", "passes", "runtime", "runtime/compile", "kernels"),
     "programs/tempo-run": ("compiler", "passes", "runtime", "kernels"),
-    "programs/tempo-train": ("compiler", "programs/tempoc", "passes", "runtime", "kernels"),
+    "programs/tempo-train": ("compiler", "passes", "runtime", "runtime/compile", "kernels"),
 }
 
 # Each library is seen by one place: docs/dependencies.md says which, and why.

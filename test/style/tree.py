@@ -29,7 +29,7 @@ def part_of(path):
     """The part of the tree whose include directions a file obeys: a library, a program, or a folder of tests."""
     if path.startswith(PLANS):
         return "compiler/plan"
-    for part in PROGRAMS:
+    for part in (*PROGRAMS, "runtime/compile"):
         if path.startswith(part + "/"):
             return part
     return path.split("/")[0]

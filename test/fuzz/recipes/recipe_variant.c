@@ -8,6 +8,7 @@
 #include "compiler/memory/liveness.h"
 #include "compiler/ir/ops.h"
 #include "compiler/text/text.h"
+#include "runtime/compile/compile.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,26 +118,9 @@ static bool is_standard(const tc_graph *graph) {
 
 /* --- what the pass budget asks ------------------------------------------------------------------ */
 
-static tc_status foresee(void *user, tc_model *model, const tc_node_memories *nodes, tc_footprint *out_footprint,
-                         bool *out_planned) {
-    static const tempo_options options = {.threads = 1};
-    fz_variant *v = user;
-    tempo_session *session;
-    rt_foreseen seen = {0};
-    bool known = rt_open_model(tc_model_clone(model), "program", &options, &hooks, &session) == TEMPO_OK &&
-                 rt_foresee(session, false, nodes, &seen) == TEMPO_OK;
-    tc_status status = TC_OK;
-    if (known && seen.n_missing > 0)
-        status = tc_error(&v->ctx, TC_UNSUPPORTED, NULL, "%s", seen.missing[0].message);
-    *out_planned = known && seen.planned;
-    *out_footprint = (tc_footprint){.arena = seen.arena, .bound = seen.bound};
-    tempo_close(session);
-    return status;
-}
-
-static tc_status initial_arena(void *user, uint64_t *out_arena) {
-    *out_arena = ((fz_variant *)user)->initial;
-    return TC_OK;
+static tc_status estimate(void *user, tc_model *model, const tc_node_memories *nodes, tc_footprint *out_footprint,
+                          bool *out_planned) {
+    return tc_estimate(&((fz_variant *)user)->ctx, model, 0, nodes, out_footprint, out_planned);
 }
 
 /* --- compiled and run --------------------------------------------------------------------------- */
@@ -166,7 +150,7 @@ static bool compile(fz_case *c, fz_variant *v, tc_model **out_model) {
     snprintf(loss, sizeof loss, "v%d", c->p->loss);
     options.loss = loss;
     tc_summary summary = {0};
-    const tc_runtime runtime = {.foresee = foresee, .initial = initial_arena, .user = v};
+    const tc_runtime runtime = {.estimate = estimate, .user = v, .initial = v->initial};
     tc_pass_env env = {&v->ctx, &options, &summary, &runtime};
     FILE *stream = open_memstream(&text, &size);
     fz_render(c->p, &v->style, stream);
@@ -272,7 +256,7 @@ bool fz_make(fz_case *c, fz_variant *v) {
     }
     bool planned;
     tc_footprint footprint;
-    if (foresee(v, model, NULL, &footprint, &planned) == TC_OK && planned)
+    if (estimate(v, model, NULL, &footprint, &planned) == TC_OK && planned)
         v->arena = footprint.arena;
     if (v->style.noise > 0)
         add_noise(model->graph, &v->style);

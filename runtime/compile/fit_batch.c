@@ -1,9 +1,11 @@
-/* tempoc_fit.c: from sizes at a few batches to the largest batch that fits. Sizes grow with the batch, nearly in a
+/* fit_batch.c: from sizes at a few batches to the largest batch that fits. Sizes grow with the batch, nearly in a
  * line: a guess by the last two is mostly the answer, or beside it; halves bound the search where it is not. */
-#include "tempoc_fit.h"
-#include "passes/budget/budget.h"
+#define _GNU_SOURCE /* dladdr */
+#include "fit_batch.h"
 #include "compiler/text/marks.h"
 #include "compiler/ir/ops.h"
+#include "passes/budget/budget.h"
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +15,8 @@
 #define MOST_BATCH (INT64_C(1) << 30)
 #define MOST_TRIALS 100
 /* tempo-run's libraries, in addresses: 50 MiB with a graph of one node, 17 of the code of products, and up to 8 that
- * making a plan leaves behind beside the tables; what it leaves alone under a limit of its own
- * (runtime/files/available.c: this, and no more than the arena); and a thread's stack, as systems have them. */
+ * making a plan leaves behind beside the tables; what it leaves alone under a limit of its own (runtime/available.c:
+ * this, and no more than the arena); and a thread's stack, as systems have them. */
 #define LIBRARIES (UINT64_C(75) << 20)
 #define RESERVE (UINT64_C(16) << 20)
 #define STACK (UINT64_C(8) << 20)
@@ -32,7 +34,7 @@ static bool find_optimizer(const char *name, uint64_t *out_bytes) {
     return false;
 }
 
-tc_status tempoc_fit_check(tc_ctx *ctx, const tempoc_fitting *f, const char *const *dims, size_t n_dims) {
+tc_status tc_fit_check(tc_ctx *ctx, const tc_fitting *f, const char *const *dims, size_t n_dims) {
     uint64_t bytes;
     if (!find_optimizer(f->optimizer, &bytes))
         return tc_error(ctx, TC_USAGE, NULL, "--optimizer=%s: expected none, sgd, momentum, adam, adamw or lamb",
@@ -57,10 +59,13 @@ static uint64_t bytes_of(const tc_value *value) {
     return tc_value_rank(value) < 0 ? 0 : tc_tensor_bytes(tc_value_dtype(value), count);
 }
 
-/* This program, which is as large as tempo-run: both hold libtempo, with CUDA's kernels where it was built so. */
+/* The file that this code is in, the program or libtempo.so: about as large as tempo-run, which holds libtempo, too,
+ * with CUDA's kernels where it was built so. */
 static uint64_t image_bytes(void) {
     struct stat image;
-    return stat("/proc/self/exe", &image) == 0 ? (uint64_t)image.st_size : 0;
+    Dl_info at;
+    bool is_shared = dladdr(optimizers, &at) != 0 && strstr(at.dli_fname, ".so") != NULL;
+    return stat(is_shared ? at.dli_fname : "/proc/self/exe", &image) == 0 ? (uint64_t)image.st_size : 0;
 }
 
 static uint64_t program_bytes(int64_t threads) {
@@ -68,8 +73,8 @@ static uint64_t program_bytes(int64_t threads) {
     return image_bytes() + LIBRARIES + (cores > 1 ? (uint64_t)(cores - 1) * STACK : 0);
 }
 
-tc_need tempoc_measure(const tempoc_fitting *f, const tc_model *model, const tc_summary *summary,
-                       const tc_footprint *footprint) {
+tc_need tc_measure_need(const tc_fitting *f, const tc_model *model, const tc_summary *summary,
+                        const tc_footprint *footprint) {
     const tc_graph *graph = model->graph;
     uint64_t per_element = 0, trained = 0, reserve = footprint->arena;
     tc_need n = {.known = true, .fits = true, .arena = footprint->arena};
@@ -100,8 +105,9 @@ typedef tc_need row; /* not known: over a limit: --memory-budget, or what can be
 
 typedef struct search {
     tc_ctx *ctx;
-    const tempoc_fitting *f;
-    tempoc_trial trial;
+    const tc_watcher *watcher;
+    const tc_fitting *f;
+    tc_fit_trial trial;
     void *user;
     uint64_t memory;
     row rows[MOST_TRIALS];
@@ -112,11 +118,9 @@ static tc_status try(search *s, int64_t batch, const row **out_row) {
     row *r = &s->rows[s->n++];
     size_t n_diags = s->ctx->n_diags;
     *r = (row){.batch = batch};
-    if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\rfit: %s = %" PRId64 "\033[K", s->f->dim, batch);
+    tc_show_progress(s->watcher, tc_arena_printf(s->ctx->arena, "fit: %s = %" PRId64, s->f->dim, batch));
     tc_status status = s->trial(s->user, batch, r);
-    if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
+    tc_show_progress(s->watcher, NULL);
     if (status != TC_OK && (status != TC_LIMIT || batch == 1))
         return status;
     s->ctx->n_diags = n_diags; /* said again when the batch is known */
@@ -223,11 +227,11 @@ static void print(const search *s, int64_t best, FILE *out) {
     }
 }
 
-tc_status tempoc_fit(tc_ctx *ctx, const tempoc_fitting *f, tempoc_trial trial, void *user, FILE *out,
-                     const tc_fit **out_fit) {
+tc_status tc_fit_batch(tc_ctx *ctx, const tc_fitting *f, const tc_watcher *watcher, tc_fit_trial trial, void *user,
+                       FILE *out, const tc_fit **out_fit) {
     search *s = TC_NEW(ctx->arena, search);
     const row *best = NULL;
-    *s = (search){.ctx = ctx, .f = f, .trial = trial, .user = user, .memory = f->memory};
+    *s = (search){.ctx = ctx, .watcher = watcher, .f = f, .trial = trial, .user = user, .memory = f->memory};
     TC_TRY(look(s, &best));
     int64_t batch = best->batch;
     qsort(s->rows, s->n, sizeof *s->rows, by_batch);

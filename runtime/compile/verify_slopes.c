@@ -1,4 +1,4 @@
-/* tempoc_slopes.c: gradients against central differences, for `tempoc --verify`. The model is compiled once more, in
+/* verify_slopes.c: gradients against central differences, for `--verify`. The model is compiled once more, in
  * double where its ops allow that, and what has a gradient becomes an input, moved a little off its values: zeros often
  * lie on a kink, and behind them gradients vanish. The loss alone is cut out of the graph and run at both ends of steps
  * along random directions in all those inputs at once; the slope must be that of the gradients. A slope is believed
@@ -6,7 +6,7 @@
 #include "passes/upgrade/upgrade.h"
 #include "passes/bodies/bodies.h"
 #include "runtime/session/session.h"
-#include "tempoc_verify.h"
+#include "verify_compiled.h"
 #include <math.h>
 #include <string.h>
 
@@ -77,12 +77,12 @@ static bool take_variables(slopes *s, tc_graph *graph) {
 }
 
 /* What is bound to an input: drawn, or its default, as doubles. */
-static tc_status take_base(slopes *s, tc_model *model, const tempoc_draw *draw, variable *v) {
+static tc_status take_base(slopes *s, tc_model *model, const tc_draw *draw, variable *v) {
     const tc_value *value = tc_map_get(model->graph->names, v->name);
     tc_tensor from = {0};
     for (size_t i = 0; i < draw->n_inputs; i++)
         if (strcmp(draw->inputs[i].name, v->name) == 0)
-            from = tempoc_view(&draw->inputs[i].tensor);
+            from = tc_view_tensor(&draw->inputs[i].tensor);
     if (!from.data) {
         from = *value->init;
         TC_TRY(tc_tensor_map(s->ctx, model, value->init, &from.data));
@@ -100,12 +100,12 @@ static tc_status take_base(slopes *s, tc_model *model, const tempoc_draw *draw, 
     }
     const tk_draw moves = {s->seed, (uint32_t)(v - s->variables), UINT32_MAX};
     for (uint64_t i = 0; i < v->count; i++)
-        v->base[i] += MOVED * (square > 0 ? sqrt(square) : 1) * tempoc_normal(&moves, i);
+        v->base[i] += MOVED * (square > 0 ? sqrt(square) : 1) * tc_draw_normal(&moves, i);
     return TC_OK;
 }
 
-static tempo_status bind_all(const slopes *s, tempo_session *session, const tempoc_draw *draw) {
-    tempo_status status = tempoc_bind(s->ctx, session, draw, s->precision->dtype);
+static tempo_status bind_all(const slopes *s, tempo_session *session, const tc_draw *draw) {
+    tempo_status status = tc_bind_draw(s->ctx, session, draw, s->precision->dtype);
     for (size_t i = 0; status == TEMPO_OK && i < s->n; i++)
         status = tempo_bind(session, s->variables[i].name, &s->variables[i].tensor);
     tempo_seed(session, s->seed, 0);
@@ -120,7 +120,7 @@ static void turn(slopes *s, uint32_t direction, const variable *only) {
         variable *v = &s->variables[i];
         const tk_draw draw = {s->seed, (uint32_t)i, direction};
         for (uint64_t k = 0; k < v->count && (only == NULL || only == v); k++)
-            v->along[k] = tempoc_normal(&draw, k);
+            v->along[k] = tc_draw_normal(&draw, k);
     }
 }
 
@@ -140,7 +140,7 @@ static double loss_of(slopes *s, tempo_session *session) {
     tempo_tensor loss;
     if (tempo_run(session) != TEMPO_OK || tempo_output(session, s->loss_name, &loss) != TEMPO_OK)
         return NAN;
-    tc_tensor view = tempoc_view(&loss);
+    tc_tensor view = tc_view_tensor(&loss);
     return tc_tensor_get(&view, 0);
 }
 
@@ -150,9 +150,9 @@ static bool take_gradients(slopes *s) {
     for (size_t i = 0; i < s->n; i++) {
         variable *v = &s->variables[i];
         tempo_tensor t;
-        if (tempo_output(s->whole, v->gradient_name, &t) != TEMPO_OK || tempoc_view(&t).count != v->count)
+        if (tempo_output(s->whole, v->gradient_name, &t) != TEMPO_OK || tc_view_tensor(&t).count != v->count)
             return false;
-        tc_tensor view = tempoc_view(&t);
+        tc_tensor view = tc_view_tensor(&t);
         v->gradient = TC_NEW_ARRAY(s->ctx->arena, double, v->count + 1);
         for (uint64_t k = 0; k < v->count; k++) {
             v->gradient[k] = tc_tensor_get(&view, k);
@@ -240,7 +240,7 @@ static bool name_faults(slopes *s, uint32_t direction) {
     return told > 0;
 }
 
-static void judge_all(slopes *s, tempoc_slopes *out) {
+static void judge_all(slopes *s, tc_slopes *out) {
     for (uint32_t d = 0; d < DIRECTIONS; d++) {
         slope all = judge(s, d, NULL);
         out->unknown += all.verdict == SLOPE_UNKNOWN;
@@ -268,7 +268,7 @@ static tc_status open(tc_model *model, const char *path, tempo_session **out_ses
 }
 
 /* Makes both graphs and runs them at the base. TC_OK with why_not set: nothing can be compared. */
-static tc_status prepare(slopes *s, tc_model *model, const char *path, const tempoc_draw *draw, tempoc_slopes *out) {
+static tc_status prepare(slopes *s, tc_model *model, const char *path, const tc_draw *draw, tc_slopes *out) {
     if (!take_variables(s, model->graph)) {
         tc_model_destroy(model);
         out->why_not = "there are no gradients of a loss";
@@ -300,20 +300,20 @@ static tc_status prepare(slopes *s, tc_model *model, const char *path, const tem
     return TC_OK;
 }
 
-static tc_status attempt(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, uint64_t seed,
-                         const tempoc_draw *draw, const precision *by, tempoc_slopes *out) {
+static tc_status attempt(tc_ctx *ctx, const tc_compile_request *like, const tc_options *options, uint64_t seed,
+                         const tc_draw *draw, const precision *by, tc_slopes *out) {
     slopes s = {.ctx = ctx, .seed = seed, .precision = by};
     tc_options all = *options;
     tc_model *model;
     all.train_padding = true; /* the loss depends on those rows, too */
     uint32_t stops = 0;
-    TC_TRY(tempoc_compile(ctx, from, &all, by->dtype == TC_DOUBLE, &model, &stops));
+    TC_TRY(tc_compile_again(ctx, like, &all, by->dtype == TC_DOUBLE, &model, &stops));
     if (stops) {
         tc_model_destroy(model);
         out->why_not = "gradients stop at values that the loss depends on";
         return TC_OK;
     }
-    tc_status status = prepare(&s, model, from->path, draw, out);
+    tc_status status = prepare(&s, model, like->source->path, draw, out);
     if (status == TC_OK && !out->why_not)
         judge_all(&s, out);
     out->gradients = s.n;
@@ -323,16 +323,16 @@ static tc_status attempt(tc_ctx *ctx, const tempoc_source *from, const tc_option
     return status;
 }
 
-tc_status tempoc_compare_slopes(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, uint64_t seed,
-                                const tempoc_draw *draw, tempoc_slopes *out) {
+tc_status tc_compare_slopes(tc_ctx *ctx, const tc_compile_request *like, const tc_options *options, uint64_t seed,
+                            const tc_draw *draw, tc_slopes *out) {
     size_t n_diags = ctx->n_diags;
     const precision *tries[] = {&in_double, &in_float};
     for (size_t i = 0; i < TC_COUNT(tries); i++) {
-        *out = (tempoc_slopes){0};
-        if (attempt(ctx, from, options, seed, draw, tries[i], out) == TC_OK)
+        *out = (tc_slopes){0};
+        if (attempt(ctx, like, options, seed, draw, tries[i], out) == TC_OK)
             return out->status;
         ctx->n_diags = n_diags;
     }
-    *out = (tempoc_slopes){.why_not = "the graph runs neither in double nor in float with its parameters as inputs"};
+    *out = (tc_slopes){.why_not = "the graph runs neither in double nor in float with its parameters as inputs"};
     return TC_OK;
 }

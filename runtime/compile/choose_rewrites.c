@@ -1,11 +1,10 @@
-/* tempoc_auto.c: from all rewrites to those that a run is smaller for. A rewrite is of one kind in all layers: layers
- * are alike, and so one decision holds for each kind. Two that do the same for the peak are told apart by time: the
- * dearer one is left out first, and then the other one is needed. */
-#include "tempoc_auto.h"
+/* choose_rewrites.c: from all rewrites to those that a run is smaller for. A rewrite is of one kind in all layers:
+ * layers are alike, and so one decision holds for each kind. Of two that do the same for the peak, time decides:
+ * the dearer one is left out first, and then the other one is needed. */
+#include "choose_rewrites.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MOST 128 /* rewrites that are weighed; there are fewer rules that keep less */
 
@@ -18,13 +17,14 @@ typedef struct rewrite {
 
 typedef struct choice {
     tc_ctx *ctx;
-    tempoc_attempt attempt;
+    const tc_watcher *watcher;
+    tc_rewrite_trial attempt;
     void *user;
     rewrite rewrites[MOST]; /* [n] */
     size_t n;
     const char *disabled[MOST];
     const tc_summary *none;
-    tempoc_outcome now;
+    tc_rewrite_outcome now;
 } choice;
 
 static uint64_t matched(const tc_summary *summary, const char *name) {
@@ -62,13 +62,11 @@ static size_t list_disabled(choice *c, const rewrite *but) {
 }
 
 /* Without it, beside all that are left out already. */
-static tc_status weigh(choice *c, rewrite *r, tempoc_outcome *out) {
-    if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\rauto: without %s\033[K", r->name);
+static tc_status weigh(choice *c, rewrite *r, tc_rewrite_outcome *out) {
+    tc_show_progress(c->watcher, tc_arena_printf(c->ctx->arena, "auto: without %s", r->name));
     *out = c->now;
     tc_status status = r->matched > 0 ? c->attempt(c->user, c->disabled, list_disabled(c, r), out) : TC_OK;
-    if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
+    tc_show_progress(c->watcher, NULL);
     r->bytes = (int64_t)(out->arena - c->now.arena);
     r->time = (int64_t)(out->cost - c->now.cost);
     return status;
@@ -85,7 +83,7 @@ static int dearest_first(const void *a, const void *b) {
 /* Weighs all, then leaves out what it can, one after the other. */
 static tc_status look_at_all(choice *c, bool *out_changed) {
     rewrite *order[MOST];
-    tempoc_outcome without;
+    tc_rewrite_outcome without;
     size_t n = 0;
     list_rewrites(c);
     for (size_t i = 0; i < c->n; i++)
@@ -108,7 +106,7 @@ static tc_status look_at_all(choice *c, bool *out_changed) {
 }
 
 static tc_status choose(choice *c) {
-    tempoc_outcome none;
+    tc_rewrite_outcome none;
     TC_TRY(c->attempt(c->user, NULL, 0, &none));
     c->none = none.summary;
     TC_TRY(c->attempt(c->user, c->disabled, 0, &c->now));
@@ -138,10 +136,10 @@ static void print(const choice *c, FILE *out) {
     }
 }
 
-tc_status tempoc_auto(tc_ctx *ctx, tempoc_attempt attempt, void *user, FILE *out, const char ***out_disabled,
-                      size_t *out_n) {
+tc_status tc_choose_rewrites(tc_ctx *ctx, const tc_watcher *watcher, tc_rewrite_trial attempt, void *user, FILE *out,
+                             const char ***out_disabled, size_t *out_n) {
     choice *c = TC_NEW(ctx->arena, choice);
-    *c = (choice){.ctx = ctx, .attempt = attempt, .user = user};
+    *c = (choice){.ctx = ctx, .watcher = watcher, .attempt = attempt, .user = user};
     TC_TRY(choose(c));
     *out_n = list_disabled(c, NULL);
     *out_disabled = c->disabled;

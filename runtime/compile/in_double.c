@@ -1,7 +1,7 @@
-/* tempoc_double.c: a model with double in the place of every other float type, for `tempoc --verify`: differences of a
+/* in_double.c: a model with double in the place of every other float type, for `tempoc --verify`: differences of a
  * loss in float say little of its slope. Types, initializers, and attributes that hold or name elements change, in the
  * graph as read and in its functions. An op that takes no doubles is found when the model is compiled. */
-#include "tempoc_verify.h"
+#include "compile.h"
 #include <string.h>
 
 typedef struct raising {
@@ -120,7 +120,7 @@ static tc_status raise_graph(const raising *r, tc_graph *graph) {
     return TC_OK;
 }
 
-tc_status tempoc_raise_to_double(tc_ctx *ctx, tc_model *model) {
+tc_status tc_raise_to_double(tc_ctx *ctx, tc_model *model) {
     raising r = {ctx, model};
     for (size_t i = 0; i < model->n_functions; i++) {
         TC_TRY(raise_graph(&r, model->functions[i]->body));

@@ -1,20 +1,20 @@
-/* tempoc_rounding.c: whether two results differ by rounding alone, for `tempoc --verify`. Where terms cancel out, as in
+/* verify_rounding.c: whether two results differ by rounding alone, for `--verify`. Where terms cancel out, as in
  * the gradient of a mean of probabilities, what is left is their rounding, and no element of the result tells how large
  * that may be. So recipe none runs in double, as it is and with every value off by a few roundings: as far as that
  * moves an output, its elements may be from those in double. A wrong formula or kernel moves them further. */
 #include "passes/upgrade/upgrade.h"
 #include "passes/bodies/bodies.h"
 #include "runtime/session/session.h"
-#include "tempoc_verify.h"
+#include "verify_compiled.h"
 #include <math.h>
 
 #define ROOM 8.0 /* for the luck of the draw */
 
-struct tempoc_rounding {
+struct tc_rounding {
     tc_ctx *ctx;
-    const tempoc_source *from;
+    const tc_compile_request *like;
     const tc_options *options;
-    const tempoc_draw *draw;
+    const tc_draw *draw;
     uint64_t seed;
     double size; /* of what values are off by, as a part of them */
     bool is_tried;
@@ -32,7 +32,7 @@ static double size_of(tempo_dtype dtype) {
 }
 
 /* Numbers about 1 for the last dims, as many as are known: one for all hides what cancels along a row. */
-static tc_value *factors(const tempoc_rounding *r, tc_graph *graph, const tc_value *value) {
+static tc_value *factors(const tc_rounding *r, tc_graph *graph, const tc_value *value) {
     int64_t dims[TC_MAX_RANK];
     int rank = value->type->rank < 0 ? 0 : value->type->rank, first = rank;
     while (first > 0 && tc_dim_is_const(value->type->dims[first - 1]))
@@ -42,11 +42,11 @@ static tc_value *factors(const tempoc_rounding *r, tc_graph *graph, const tc_val
     tc_tensor *tensor = tc_tensor_create(graph->model, TC_DOUBLE, rank - first, dims, NULL);
     const tk_draw draw = {r->seed, value->id, UINT32_MAX};
     for (uint64_t i = 0; i < tensor->count; i++)
-        tc_element_set(TC_DOUBLE, (void *)(uintptr_t)tensor->data, i, 1 + r->size * tempoc_normal(&draw, i));
+        tc_element_set(TC_DOUBLE, (void *)(uintptr_t)tensor->data, i, 1 + r->size * tc_draw_normal(&draw, i));
     return tc_constant(graph, "factor", tensor);
 }
 
-static void move_values(const tempoc_rounding *r, tc_graph *graph) {
+static void move_values(const tc_rounding *r, tc_graph *graph) {
     TC_FOR_NODES_SAFE(node, graph) {
         tc_value *value = tc_output(node, 0);
         if (!value || tc_value_dtype(value) != TC_DOUBLE || value->n_graph_outputs > 0 || tc_value_constant(value))
@@ -59,19 +59,19 @@ static void move_values(const tempoc_rounding *r, tc_graph *graph) {
     }
 }
 
-static tempo_session *run_in_double(const tempoc_rounding *r, bool moves) {
+static tempo_session *run_in_double(const tc_rounding *r, bool moves) {
     static const rt_hooks hooks = {tc_upgrade_model, tc_body_for};
     tempo_session *session = NULL;
     tc_model *model;
     size_t n_diags = r->ctx->n_diags;
-    tc_status status = tempoc_compile(r->ctx, r->from, r->options, true, &model, NULL);
+    tc_status status = tc_compile_again(r->ctx, r->like, r->options, true, &model, NULL);
     r->ctx->n_diags = n_diags;
     if (status != TC_OK)
         return NULL;
     if (moves)
         move_values(r, model->graph);
-    if (rt_open_model(model, r->from->path, NULL, &hooks, &session) == TEMPO_OK &&
-        tempoc_bind(r->ctx, session, r->draw, TC_DOUBLE) == TEMPO_OK) {
+    if (rt_open_model(model, r->like->source->path, NULL, &hooks, &session) == TEMPO_OK &&
+        tc_bind_draw(r->ctx, session, r->draw, TC_DOUBLE) == TEMPO_OK) {
         tempo_seed(session, r->seed, 0);
         if (tempo_run(session) == TEMPO_OK)
             return session;
@@ -80,22 +80,22 @@ static tempo_session *run_in_double(const tempoc_rounding *r, bool moves) {
     return NULL;
 }
 
-tempoc_rounding *tempoc_rounding_create(tc_ctx *ctx, const tempoc_source *from, const tc_options *options,
-                                        uint64_t seed, const tempoc_draw *draw, tempo_dtype dtype) {
-    tempoc_rounding *r = TC_NEW(ctx->arena, tempoc_rounding);
-    *r = (tempoc_rounding){
-        .ctx = ctx, .from = from, .options = options, .draw = draw, .seed = seed, .size = size_of(dtype)};
+tc_rounding *tc_rounding_create(tc_ctx *ctx, const tc_compile_request *like, const tc_options *options, uint64_t seed,
+                                const tc_draw *draw, tempo_dtype dtype) {
+    tc_rounding *r = TC_NEW(ctx->arena, tc_rounding);
+    *r =
+        (tc_rounding){.ctx = ctx, .like = like, .options = options, .draw = draw, .seed = seed, .size = size_of(dtype)};
     return r;
 }
 
-void tempoc_rounding_close(tempoc_rounding *r) {
+void tc_rounding_close(tc_rounding *r) {
     tempo_close(r->moved);
     tempo_close(r->exact);
 }
 
 /* The greatest difference of two elements; infinite where one alone is finite, or there are not equally many. */
 static double apart(const tempo_tensor *a, const tempo_tensor *b) {
-    const tc_tensor x = tempoc_view(a), y = tempoc_view(b);
+    const tc_tensor x = tc_view_tensor(a), y = tc_view_tensor(b);
     double most = x.count == y.count ? 0 : INFINITY;
     for (uint64_t i = 0; i < x.count && isfinite(most); i++) {
         double d = fabs(tc_tensor_get(&x, i) - tc_tensor_get(&y, i));
@@ -104,7 +104,7 @@ static double apart(const tempo_tensor *a, const tempo_tensor *b) {
     return most;
 }
 
-bool tempoc_is_rounding(tempoc_rounding *r, const char *name, const tempo_tensor *got, const tempo_tensor *want) {
+bool tc_is_rounding(tc_rounding *r, const char *name, const tempo_tensor *got, const tempo_tensor *want) {
     tempo_tensor exact, moved;
     if (!r->is_tried) {
         r->is_tried = true;

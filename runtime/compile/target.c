@@ -1,17 +1,18 @@
-/* tempoc_target.c: from a model to the nodes that keep tempo-run from running it, or to the arena that it takes. A
+/* target.c: from a model to the nodes that keep tempo-run from running it, or to the arena that it takes. A
  * session of a copy is opened as tempo-run opens it, planned, and closed. Where dims have no value, or elements of
  * inputs decide shapes, numbers are drawn: a graph that can be planned under one draw is taken for one that runs. */
-#include "passes/upgrade/upgrade.h"
+#include "target.h"
 #include "passes/bodies/bodies.h"
-#include "tempoc_target.h"
-#include "runtime/session/session.h"
+#include "passes/upgrade/upgrade.h"
 #include "compiler/contents/contents.h"
-#include "tempoc_verify.h"
+#include "runtime/session/session.h"
+#include "compile.h"
+#include "draw_inputs.h"
 #include <string.h>
 
-static const tempoc_target targets[] = {{"cpu", &rt_device_cpu}, {"onnx", NULL}};
+static const tc_target targets[] = {{"cpu", &rt_device_cpu}, {"onnx", NULL}};
 
-tc_status tempoc_target_find(tc_ctx *ctx, const char *name, const tempoc_target **out_target) {
+tc_status tc_target_find(tc_ctx *ctx, const char *name, const tc_target **out_target) {
     const char *names = "";
     for (size_t i = 0; i < TC_COUNT(targets); i++) {
         *out_target = &targets[i];
@@ -48,7 +49,7 @@ static bool declares_all(const tc_graph *graph) {
     return true;
 }
 
-static void take_draw(tempo_session *s, const tempoc_draw *draw) {
+static void take_draw(tempo_session *s, const tc_draw *draw) {
     static const uint64_t nothing;
     for (size_t i = 0; i < draw->n_inputs; i++) {
         rt_input *input = rt_find_input(s, draw->inputs[i].name);
@@ -61,24 +62,24 @@ static void take_draw(tempo_session *s, const tempoc_draw *draw) {
 }
 
 /* What cannot be drawn stays open: the runtime says what that means. */
-static tempoc_draw draw_for(tc_ctx *ctx, const tc_model *model, const attempt *t) {
-    const tempoc_drawing how = {
+static tc_draw draw_for(tc_ctx *ctx, const tc_model *model, const attempt *t) {
+    const tc_drawing how = {
         .seed = t->seed, .first_dim = t->first, .dim_step = t->step, .most = t->elements ? TC_CONTENTS_LIMIT : 0};
-    tempoc_draw draw = {0};
+    tc_draw draw = {0};
     size_t n_diags = ctx->n_diags;
-    if (tempoc_draw_some(ctx, model, &how, &draw) != TC_OK)
+    if (tc_draw_some(ctx, model, &how, &draw) != TC_OK)
         draw.n_inputs = 0;
     ctx->n_diags = n_diags;
     return draw;
 }
 
 /* What is missing is in place of the diagnostics from `n_diags` on. False: nothing can be said under these numbers. */
-static bool foresee(tc_ctx *ctx, tc_model *model, const rt_device *device, const attempt *t, size_t n_diags,
-                    outcome *out) {
+static bool estimate(tc_ctx *ctx, tc_model *model, const rt_device *device, const attempt *t, size_t n_diags,
+                     outcome *out) {
     const rt_hooks hooks = {tc_upgrade_model, tc_body_for, device};
     const tempo_options options = {.threads = 1};
     bool declared = declares_all(model->graph);
-    tempoc_draw draw = declared && !t->elements ? (tempoc_draw){0} : draw_for(ctx, model, t);
+    tc_draw draw = declared && !t->elements ? (tc_draw){0} : draw_for(ctx, model, t);
     tempo_session *session;
     rt_foreseen seen;
     const char *path = ctx->file ? ctx->file : "";
@@ -94,7 +95,7 @@ static bool foresee(tc_ctx *ctx, tc_model *model, const rt_device *device, const
                          seen.planned && declared && !t->elements,
                          seen.n_missing};
     }
-    tempo_close(session);
+    rt_close_or_fail(session);
     return known;
 }
 
@@ -104,20 +105,20 @@ static tc_status refuse(tc_ctx *ctx, size_t n_diags) {
         d->hint = tc_arena_printf(ctx->arena, "%s%s--target=onnx writes the model all the same, for another runtime",
                                   d->hint ? d->hint : "", d->hint ? "; " : "");
     }
-    return tempoc_tell_few(ctx, n_diags);
+    return tc_report_few(ctx, n_diags);
 }
 
-tc_status tempoc_target_check(tc_ctx *ctx, const tempoc_target *target, tc_model *model, tc_footprint *out_footprint,
-                              bool *out_known) {
+tc_status tc_target_check(tc_ctx *ctx, const tc_target *target, tc_model *model, tc_footprint *out_footprint,
+                          bool *out_known) {
     size_t n_diags = ctx->n_diags;
     const rt_device *device = target ? target->device : NULL;
     outcome o = {0};
-    bool runs = foresee(ctx, model, device ? device : &rt_device_cpu, &attempts[0], n_diags, &o) && o.missing == 0;
+    bool runs = estimate(ctx, model, device ? device : &rt_device_cpu, &attempts[0], n_diags, &o) && o.missing == 0;
     *out_known = o.known;
     *out_footprint = o.footprint;
     ctx->n_diags = n_diags; /* elements might have decided what is missing */
     o.missing = 0;
     for (size_t i = 1; device && !runs && i < TC_COUNT(attempts); i++)
-        runs = foresee(ctx, model, device, &attempts[i], n_diags, &o) && o.missing == 0;
+        runs = estimate(ctx, model, device, &attempts[i], n_diags, &o) && o.missing == 0;
     return !runs && o.missing > 0 ? refuse(ctx, n_diags) : TC_OK;
 }

@@ -1,16 +1,16 @@
-/* test_tempoc_draw.c: what --verify draws for inputs: integers below the smallest table that they index, masks, normal
+/* test_draw_inputs.c: what --verify draws for inputs: integers below the smallest table that they index, masks, normal
  * floats, small dims. */
 #include "cases.h"
 #include "compiler/shape/shape.h"
-#include "programs/tempoc/tempoc_verify.h"
 #include "compiler/text/text.h"
+#include "runtime/compile/draw_inputs.h"
 #include <math.h>
 #include <string.h>
 
 typedef struct fixture {
     tc_ctx ctx;
     tc_model *model;
-    tempoc_draw draw;
+    tc_draw draw;
 } fixture;
 
 static void begin(fixture *f, const char *text, uint64_t seed) {
@@ -19,7 +19,7 @@ static void begin(fixture *f, const char *text, uint64_t seed) {
     if (status == TC_OK)
         status = tc_infer_graph(&f->ctx, f->model->graph);
     if (status == TC_OK)
-        status = tempoc_draw_inputs(&f->ctx, f->model, seed, &f->draw);
+        status = tc_draw_inputs(&f->ctx, f->model, seed, &f->draw);
     tc_diags_print(&f->ctx, stderr);
     assert_int_equal(status, TC_OK);
 }

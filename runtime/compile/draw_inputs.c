@@ -1,7 +1,7 @@
-/* tempoc_draw.c: random inputs for `tempoc --verify`. The range of an integer input is found in the graph: its elements
+/* draw_inputs.c: random inputs for `tempoc --verify`. The range of an integer input is found in the graph: its elements
  * are followed through nodes that move them without changing them, to an operand that takes them as indices; the size
  * of the table there is the range. Element i of input n depends on seed, n and i alone (philox.h). */
-#include "tempoc_verify.h"
+#include "draw_inputs.h"
 #include <math.h>
 #include <string.h>
 
@@ -12,12 +12,12 @@
 typedef struct drawing {
     tc_ctx *ctx;
     const tc_model *model;
-    const tempoc_drawing *how;
-    tempoc_draw *draw;
+    const tc_drawing *how;
+    tc_draw *draw;
 } drawing;
 
 static bool known_dim(void *user, const char *name, int64_t *out_value) { /* a tc_dim_lookup */
-    const tempoc_draw *draw = ((drawing *)user)->draw;
+    const tc_draw *draw = ((drawing *)user)->draw;
     for (size_t i = 0; i < draw->n_dims; i++)
         if (strcmp(draw->dims[i].name, name) == 0) {
             *out_value = draw->dims[i].value;
@@ -29,12 +29,12 @@ static bool known_dim(void *user, const char *name, int64_t *out_value) { /* a t
 /* Each new symbol gets another value as a rule, so that two that change places are noticed. */
 static bool any_dim(void *user, const char *name, int64_t *out_value) {
     drawing *d = user;
-    tempoc_draw *draw = d->draw;
+    tc_draw *draw = d->draw;
     if (known_dim(user, name, out_value))
         return true;
     *out_value = d->how->first_dim + d->how->dim_step * (int64_t)draw->n_dims;
     draw->dims = tc_arena_grow(d->ctx->arena, draw->dims, sizeof *draw->dims, &draw->cap_dims, draw->n_dims + 1);
-    draw->dims[draw->n_dims++] = (tempoc_dim){tc_arena_strdup(d->ctx->arena, name), *out_value};
+    draw->dims[draw->n_dims++] = (tc_drawn_dim){tc_arena_strdup(d->ctx->arena, name), *out_value};
     return true;
 }
 
@@ -160,7 +160,7 @@ static double normal(const uint32_t words[4]) { /* Box and Muller */
     return sqrt(-2.0 * log(u)) * cos(TWO_PI * v);
 }
 
-double tempoc_normal(const tk_draw *draw, uint64_t index) {
+double tc_draw_normal(const tk_draw *draw, uint64_t index) {
     uint32_t words[4];
     tk_draw_block(draw, index, words);
     return normal(words);
@@ -181,10 +181,10 @@ static void fill(const tempo_tensor *t, uint64_t count, const tk_draw *draw, int
     }
 }
 
-tc_status tempoc_draw_some(tc_ctx *ctx, const tc_model *model, const tempoc_drawing *how, tempoc_draw *out_draw) {
+tc_status tc_draw_some(tc_ctx *ctx, const tc_model *model, const tc_drawing *how, tc_draw *out_draw) {
     drawing d = {ctx, model, how, out_draw};
     const tc_graph *graph = model->graph;
-    *out_draw = (tempoc_draw){.inputs = TC_NEW_ARRAY(ctx->arena, tempoc_input, (size_t)graph->n_inputs + 1)};
+    *out_draw = (tc_draw){.inputs = TC_NEW_ARRAY(ctx->arena, tc_drawn_input, (size_t)graph->n_inputs + 1)};
     uint64_t *counts = TC_NEW_ARRAY(ctx->arena, uint64_t, (size_t)graph->n_inputs + 1);
     for (uint32_t i = 0; i < graph->n_inputs; i++) /* all symbols have values before any table is looked up */
         if (graph->inputs[i]->init == NULL)
@@ -193,8 +193,8 @@ tc_status tempoc_draw_some(tc_ctx *ctx, const tc_model *model, const tempoc_draw
         tc_value *value = graph->inputs[i];
         if (value->init)
             continue;
-        tempoc_input *input = &out_draw->inputs[out_draw->n_inputs++];
-        *input = (tempoc_input){tc_arena_strdup(ctx->arena, value->name), out_draw->inputs[i].tensor};
+        tc_drawn_input *input = &out_draw->inputs[out_draw->n_inputs++];
+        *input = (tc_drawn_input){tc_arena_strdup(ctx->arena, value->name), out_draw->inputs[i].tensor};
         if (input->tensor.bytes > how->most)
             continue;
         input->tensor.data = tc_arena_alloc(ctx->arena, input->tensor.bytes + 1, 16);
@@ -205,7 +205,7 @@ tc_status tempoc_draw_some(tc_ctx *ctx, const tc_model *model, const tempoc_draw
     return TC_OK;
 }
 
-tc_status tempoc_draw_inputs(tc_ctx *ctx, const tc_model *model, uint64_t seed, tempoc_draw *out_draw) {
-    const tempoc_drawing how = {.seed = seed, .first_dim = 2, .dim_step = 1, .most = UINT64_MAX};
-    return tempoc_draw_some(ctx, model, &how, out_draw);
+tc_status tc_draw_inputs(tc_ctx *ctx, const tc_model *model, uint64_t seed, tc_draw *out_draw) {
+    const tc_drawing how = {.seed = seed, .first_dim = 2, .dim_step = 1, .most = UINT64_MAX};
+    return tc_draw_some(ctx, model, &how, out_draw);
 }

@@ -1,6 +1,6 @@
-/* tempoc_checkpoint.c: names, types and shapes of a file of weights against those of the model. */
-#include "tempoc_checkpoint.h"
+/* take_weights.c: names, types and shapes of a file of weights against those of the model. */
 #include "compiler/cli/options.h"
+#include "compile.h"
 #include <string.h>
 
 static tc_status unknown(tc_ctx *ctx, const rt_weights *weights, const tc_graph *graph, const char *name) {
@@ -46,13 +46,13 @@ static tc_status take(tc_ctx *ctx, const rt_weights *weights, tc_model *model, c
     return TC_OK;
 }
 
-tc_status tempoc_take_weights(tc_ctx *ctx, const rt_weights *weights, tc_model *model) {
+tc_status tc_take_weights(tc_ctx *ctx, const rt_weights *weights, tc_model *model) {
     for (size_t i = 0; weights && i < weights->n; i++)
         TC_TRY(take(ctx, weights, model, &weights->tensors[i]));
     return TC_OK;
 }
 
-void tempoc_tell_missing(tc_ctx *ctx, const rt_weights *weights, const tc_model *model) {
+void tc_report_missing(tc_ctx *ctx, const rt_weights *weights, const tc_model *model) {
     const tc_graph *graph = model->graph;
     const char **names = TC_NEW_ARRAY(ctx->arena, const char *, (size_t)graph->n_inputs + 1);
     size_t n = 0;

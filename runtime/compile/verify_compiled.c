@@ -1,15 +1,14 @@
-/* tempoc_verify.c: `tempoc --verify`: from one file to graphs that run on the same random inputs, and a table of how
+/* verify_compiled.c: `--verify`: from one file to graphs that run on the same random inputs, and a table of how
  * far they are apart. The file as read says what the outputs are, recipe `none` what the gradients are; neither sees
  * the rewrites that the user added, but their gradient rules. Dropout draws the same masks in all three. An output is
  * measured against its largest element, a gradient against a hundredth of the largest gradient at least: some gradients
  * are zero in theory (the bias of a key in attention) and rounding noise in practice. Where all of them are,
- * tempoc_rounding.c tells how far rounding goes. Graphs run by the same kernels share their faults: the compiled one
- * runs on the reference kernels as well, and slopes of the loss (tempoc_slopes.c) know no rule. */
-#include "passes/pipeline/pipeline.h"
-#include "passes/upgrade/upgrade.h"
+ * verify_rounding.c tells how far rounding goes. Graphs run by the same kernels share their faults: the compiled one
+ * runs on the reference kernels as well, and slopes of the loss (verify_slopes.c) know no rule. */
+#include "verify_compiled.h"
+#include "passes/budget/budget.h"
 #include "passes/bodies/bodies.h"
-#include "compiler/onnx/onnx.h"
-#include "tempoc_verify.h"
+#include "passes/upgrade/upgrade.h"
 #include "passes/precision/precision.h"
 #include "runtime/session/session.h"
 #include <math.h>
@@ -39,64 +38,38 @@ typedef struct variant {
     tempo_session *session;
 } variant;
 
-void tempoc_drop_budget(tc_options *options) {
-    options->memory_budget = NULL;
-    options->n_save = options->n_recompute = 0;
-    options->remat_time = 0;
-    options->pareto = 0;
-    options->best_effort = false;
-}
-
-void tempoc_make_yardstick(tc_options *options) {
-    tempoc_drop_budget(options);
-    options->gelu = options->layernorm = options->dropout = NULL;
-    options->recipe = "none";
-}
-
-tc_status tempoc_read(tc_ctx *ctx, const tempoc_source *from, tc_model **out_model) {
-    TC_TRY(tc_read_opened(ctx, from->file, from->path, out_model));
-    tc_status status = tempoc_take_weights(ctx, from->weights, *out_model);
-    if (status == TC_OK)
-        return TC_OK;
-    tc_model_destroy(*out_model);
-    *out_model = NULL;
-    return status;
-}
-
-tc_status tempoc_compile(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, bool raise,
-                         tc_model **out_model, uint32_t *out_stops) {
-    tc_summary summary = {0};
+tc_status tc_compile_again(tc_ctx *ctx, const tc_compile_request *like, const tc_options *options, bool in_double,
+                           tc_model **out_model, uint32_t *out_stops) {
+    tc_compiled compiled;
     tc_options own = *options;
-    tc_pass_env env = {.ctx = ctx, .options = &own, .summary = &summary, .runtime = from->runtime};
-    if (raise) /* in double nothing has the bytes that the budget is for */
-        tempoc_drop_budget(&own);
+    tc_compile_request request = *like;
+    if (in_double) /* nothing has the bytes that the budget is for */
+        tc_drop_budget(&own);
+    request.options = &own;
+    request.in_double = in_double;
     size_t n_diags = ctx->n_diags;
-    TC_TRY(tempoc_read(ctx, from, out_model));
-    tc_status status = raise ? tempoc_raise_to_double(ctx, *out_model) : TC_OK;
-    if (status == TC_OK)
-        status = tc_pipeline_run(&env, *out_model);
+    TC_TRY(tc_compile(ctx, &request, &compiled));
+    ctx->n_diags = n_diags;
+    *out_model = compiled.model;
     if (out_stops)
-        *out_stops = summary.stops;
-    if (status == TC_OK)
-        ctx->n_diags = n_diags;
-    else
-        tc_model_destroy(*out_model);
-    return status;
+        *out_stops = compiled.summary.stops;
+    return TC_OK;
 }
 
 static tc_status failed(tc_ctx *ctx, const variant *v, tempo_status status) {
-    tc_diags_print(ctx, stderr);
-    fputs(v->session ? tempo_message(v->session) : "tempoc: error: out of memory\n", stderr);
+    if (v->session->lost)
+        rt_close_or_fail(v->session);
+    tc_diags_add(ctx, v->session->ctx.diags, v->session->ctx.n_diags);
     tc_note(ctx, NULL, "--verify could not run %s", v->name);
     return (tc_status)status;
 }
 
-tempo_status tempoc_bind(tc_ctx *ctx, tempo_session *session, const tempoc_draw *draw, tc_dtype floats) {
+tempo_status tc_bind_draw(tc_ctx *ctx, tempo_session *session, const tc_draw *draw, tc_dtype floats) {
     tempo_status status = TEMPO_OK;
     for (size_t i = 0; status == TEMPO_OK && i < draw->n_inputs; i++) {
         tempo_tensor t = draw->inputs[i].tensor;
         if (floats != TC_UNDEFINED && tc_dtype_is_float((tc_dtype)t.dtype) && (tc_dtype)t.dtype != floats) {
-            tc_tensor from = tempoc_view(&t);
+            tc_tensor from = tc_view_tensor(&t);
             t.dtype = (tempo_dtype)floats;
             t.bytes = from.count * tempo_dtype_size(t.dtype);
             t.data = tc_arena_alloc(ctx->arena, t.bytes + 1, 16);
@@ -108,8 +81,8 @@ tempo_status tempoc_bind(tc_ctx *ctx, tempo_session *session, const tempoc_draw 
     return status;
 }
 
-static tc_status run(tc_ctx *ctx, variant *v, const tempoc_draw *draw, uint64_t seed) {
-    tempo_status status = tempoc_bind(ctx, v->session, draw, TC_UNDEFINED);
+static tc_status run(tc_ctx *ctx, variant *v, const tc_draw *draw, uint64_t seed) {
+    tempo_status status = tc_bind_draw(ctx, v->session, draw, TC_UNDEFINED);
     if (status == TEMPO_OK) {
         tempo_seed(v->session, seed, 0);
         status = tempo_run(v->session);
@@ -118,16 +91,16 @@ static tc_status run(tc_ctx *ctx, variant *v, const tempoc_draw *draw, uint64_t 
 }
 
 /* Compiles, and draws inputs for the graph where `draw` has none yet. */
-static tc_status prepare(tc_ctx *ctx, const tempoc_source *from, variant *v, uint64_t seed, tempoc_draw *draw) {
+static tc_status prepare(tc_ctx *ctx, const tc_compile_request *like, variant *v, uint64_t seed, tc_draw *draw) {
     const rt_hooks hooks = {tc_upgrade_model, tc_body_for, v->device};
     tc_model *model;
-    TC_TRY(tempoc_compile(ctx, from, &v->options, false, &model, NULL));
-    tc_status status = draw->inputs ? TC_OK : tempoc_draw_inputs(ctx, model, seed, draw);
+    TC_TRY(tc_compile_again(ctx, like, &v->options, false, &model, NULL));
+    tc_status status = draw->inputs ? TC_OK : tc_draw_inputs(ctx, model, seed, draw);
     if (status != TC_OK) {
         tc_model_destroy(model);
         return status;
     }
-    tempo_status opened = rt_open_model(model, from->path, NULL, &hooks, &v->session);
+    tempo_status opened = rt_open_model(model, like->source->path, NULL, &hooks, &v->session);
     return opened == TEMPO_OK ? run(ctx, v, draw, seed) : failed(ctx, v, opened);
 }
 
@@ -142,10 +115,10 @@ typedef struct row {
     size_t mismatches;
     tempo_dtype inner; /* what --precision says */
     size_t rounded;    /* what is further apart than is allowed, by the rounding of what cancels out */
-    tempoc_rounding *rounding;
+    tc_rounding *rounding;
 } row;
 
-tc_tensor tempoc_view(const tempo_tensor *t) {
+tc_tensor tc_view_tensor(const tempo_tensor *t) {
     tc_tensor tensor = {
         .dtype = (tc_dtype)t->dtype, .rank = t->rank, .dims = t->dims, .data = t->data, .bytes = t->bytes};
     tensor.count = t->bytes / tempo_dtype_size(t->dtype);
@@ -154,7 +127,7 @@ tc_tensor tempoc_view(const tempo_tensor *t) {
 
 /* The largest element but for infinities and NaN; `out_finite` (may be NULL) tells whether there are none. */
 static double largest(const tempo_tensor *t, bool *out_finite) {
-    tc_tensor tensor = tempoc_view(t);
+    tc_tensor tensor = tc_view_tensor(t);
     double most = 0;
     bool finite = true;
     for (uint64_t i = 0; i < tensor.count; i++) {
@@ -180,7 +153,7 @@ static double difference(double got, double want) {
 
 /* The greatest difference of two elements as a part of `scale`, and where it is. */
 static double farthest(const tempo_tensor *got, const tempo_tensor *want, double scale, uint64_t *out_index) {
-    tc_tensor g = tempoc_view(got), w = tempoc_view(want);
+    tc_tensor g = tc_view_tensor(got), w = tc_view_tensor(want);
     double worst = 0;
     for (uint64_t i = 0; i < g.count; i++) {
         double far = difference(tc_tensor_get(&g, i), tc_tensor_get(&w, i));
@@ -214,7 +187,7 @@ static void compare(tc_ctx *ctx, row *r, const char *name, const tempo_tensor *g
     double scale = fmax(largest(want, NULL), noise);
     uint64_t at = 0;
     double far = farthest(got, want, scale, &at);
-    if (far > most && tempoc_is_rounding(r->rounding, name, got, want)) {
+    if (far > most && tc_is_rounding(r->rounding, name, got, want)) {
         r->rounded++;
         return;
     }
@@ -222,7 +195,7 @@ static void compare(tc_ctx *ctx, row *r, const char *name, const tempo_tensor *g
         r->worst = far;
         r->worst_name = name;
     }
-    tc_tensor g = tempoc_view(got), w = tempoc_view(want);
+    tc_tensor g = tc_view_tensor(got), w = tc_view_tensor(want);
     if (far > most)
         mismatch(ctx, r, name,
                  tc_arena_printf(ctx->arena, "element %llu is %.9g, expected %.9g; apart by %.2g of %.3g, more than %g",
@@ -274,7 +247,7 @@ static void compare_all(tc_ctx *ctx, row *r, const variant *read, const variant 
 
 /* --- telling ---------------------------------------------------------------------------------- */
 
-static void print_draw(FILE *out, tc_ctx *ctx, const tempoc_draw *draw, uint64_t seed) {
+static void print_draw(FILE *out, tc_ctx *ctx, const tc_draw *draw, uint64_t seed) {
     fprintf(out, "verified on random inputs, seed %llu:", (unsigned long long)seed);
     for (size_t i = 0; i < draw->n_inputs; i++) {
         const tempo_tensor *t = &draw->inputs[i].tensor;
@@ -305,7 +278,7 @@ static void print_rows(FILE *out, tc_ctx *ctx, const row *rows, size_t n) {
             rounded);
 }
 
-static void print_slopes(FILE *out, const tempoc_slopes *slopes) {
+static void print_slopes(FILE *out, const tc_slopes *slopes) {
     if (slopes->why_not) {
         fprintf(out, "  gradients are not compared with slopes of the loss: %s\n", slopes->why_not);
         return;
@@ -320,17 +293,17 @@ static void print_slopes(FILE *out, const tempoc_slopes *slopes) {
 
 enum { AS_FILE, NONE, COMPILED, REFERENCE, VARIANTS };
 
-static tc_status verify(tc_ctx *ctx, const tempoc_source *from, variant variants[VARIANTS], uint64_t seed,
-                        tempoc_draw *draw, tempoc_rounding *rounding, FILE *out) {
+static tc_status verify(tc_ctx *ctx, const tc_compile_request *like, variant variants[VARIANTS], uint64_t seed,
+                        tc_draw *draw, tc_rounding *rounding, FILE *out) {
     variant *read = &variants[AS_FILE], *none = &variants[NONE], *compiled = &variants[COMPILED],
             *reference = &variants[REFERENCE];
-    tempoc_slopes slopes = {0};
-    TC_TRY(prepare(ctx, from, read, seed, draw));
+    tc_slopes slopes = {0};
+    TC_TRY(prepare(ctx, like, read, seed, draw));
     for (size_t i = 0; i < draw->n_dims; i++)
         tc_note(ctx, NULL, "--verify: dimension '%s' has no value and is taken as %lld; --dim gives it one",
                 tc_quote(ctx, draw->dims[i].name), (long long)draw->dims[i].value);
-    TC_TRY(prepare(ctx, from, compiled, seed, draw));
-    TC_TRY(prepare(ctx, from, reference, seed, draw));
+    TC_TRY(prepare(ctx, like, compiled, seed, draw));
+    TC_TRY(prepare(ctx, like, reference, seed, draw));
     row rows[] = {{.what = "outputs", .with = read->name},
                   {.what = "outputs", .with = reference->name},
                   {.what = "gradients", .with = reference->name},
@@ -345,11 +318,11 @@ static tc_status verify(tc_ctx *ctx, const tempoc_source *from, variant variants
     size_t n = 2;
     bool has_gradients = tempo_output_count(compiled->session) > tempo_output_count(read->session);
     if (has_gradients) { /* else there is no loss, perhaps */
-        TC_TRY(prepare(ctx, from, none, seed, draw));
+        TC_TRY(prepare(ctx, like, none, seed, draw));
         compare_all(ctx, &rows[n++], read, reference, compiled, true);
         compare_all(ctx, &rows[n++], read, none, compiled, false);
         compare_all(ctx, &rows[n++], read, none, compiled, true);
-        tempoc_compare_slopes(ctx, from, &compiled->options, seed, draw, &slopes);
+        tc_compare_slopes(ctx, like, &compiled->options, seed, draw, &slopes);
     }
     if (out) {
         print_draw(out, ctx, draw, seed);
@@ -363,12 +336,12 @@ static tc_status verify(tc_ctx *ctx, const tempoc_source *from, variant variants
     return status;
 }
 
-tc_status tempoc_verify(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, uint64_t seed, FILE *out) {
-    tc_options quiet = *options;
+tc_status tc_verify_compiled(tc_ctx *ctx, const tc_compile_request *like, uint64_t seed, FILE *out) {
+    tc_options quiet = *like->options;
     quiet.print_before = quiet.print_after = quiet.explain = NULL;
     quiet.pareto = 0;
     tc_options yardstick = quiet;
-    tempoc_make_yardstick(&yardstick);
+    tc_make_yardstick(&yardstick);
     yardstick.only_gradients = true;
     yardstick.inexact = false;
     variant variants[VARIANTS] = {[AS_FILE] = {"the file as read", yardstick},
@@ -379,11 +352,11 @@ tc_status tempoc_verify(tc_ctx *ctx, const tempoc_source *from, const tc_options
     variants[AS_FILE].options.only_requests = true;
     variants[AS_FILE].options.precision = NULL;
     variants[NONE].options.passes = NULL;
-    tempoc_draw draw = {0};
-    tempoc_rounding *rounding =
-        tempoc_rounding_create(ctx, from, &variants[NONE].options, seed, &draw, (tempo_dtype)tc_precision(&quiet));
-    tc_status status = verify(ctx, from, variants, seed, &draw, rounding, out);
-    tempoc_rounding_close(rounding);
+    tc_draw draw = {0};
+    tc_rounding *rounding =
+        tc_rounding_create(ctx, like, &variants[NONE].options, seed, &draw, (tempo_dtype)tc_precision(&quiet));
+    tc_status status = verify(ctx, like, variants, seed, &draw, rounding, out);
+    tc_rounding_close(rounding);
     for (size_t i = 0; i < TC_COUNT(variants); i++)
         tempo_close(variants[i].session);
     return status;
