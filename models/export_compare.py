@@ -125,7 +125,6 @@ class _InDouble(torch.nn.Module):
 
 def _has_tempo():
     try:
-        tempo.library.program()
         tempo.library.load()
         return True
     except tempo.Error:

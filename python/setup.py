@@ -1,5 +1,5 @@
-"""Copies libtempo and tempoc into the wheel, where there is a build: that of TEMPO_HOME, or of the repository that this
-folder is in. Without one the wheel is of Python alone and looks for both where it is installed (tempo/library.py)."""
+"""Copies libtempo into the wheel, where there is a build: that of TEMPO_HOME, or of the repository that this folder is
+in. Without one the wheel is of Python alone and looks for libtempo where it is installed (tempo/library.py)."""
 import glob
 import os
 import shutil
@@ -16,25 +16,23 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def built():
-    """(libtempo, tempoc) of a build folder or an installation; (None, None): there is none."""
+    """libtempo of a build folder or an installation; None: there is none."""
     for home in filter(None, [os.environ.get("TEMPO_HOME"), os.path.join(HERE, "..", "build")]):
         libraries = [p for place in ("runtime", "lib", "lib/*") for p in
                      glob.glob(os.path.join(home, place, "libtempo.so.?"))]
-        programs = [p for p in (os.path.join(home, "tempoc"), os.path.join(home, "bin", "tempoc")) if os.path.isfile(p)]
-        if libraries and programs:
-            return libraries[0], programs[0]
-    return None, None
+        if libraries:
+            return libraries[0]
+    return None
 
 
 class WithLibrary(build_py):
     def run(self):
         super().run()
-        library, program = built()
+        library = built()
         if library and not self.editable_mode:
             folder = os.path.join(self.build_lib, "tempo", "lib")
             os.makedirs(folder, exist_ok=True)
             shutil.copy(os.path.realpath(library), os.path.join(folder, os.path.basename(library)))
-            shutil.copy(program, os.path.join(folder, "tempoc"))
 
 
 class OneForAllPythons(bdist_wheel):
@@ -45,7 +43,7 @@ class OneForAllPythons(bdist_wheel):
 
 class Machine(Distribution):
     def has_ext_modules(self):
-        return built()[0] is not None
+        return built() is not None
 
 
 setup(cmdclass={"build_py": WithLibrary, "bdist_wheel": OneForAllPythons}, distclass=Machine)

@@ -1,20 +1,20 @@
-"""tempoc as a function: a model in, a compiled model and its report out. tempoc runs as a process of its own, so that
-memory that compiling takes is given back."""
+"""tempo_compile of libtempo: a model in, a compiled model and its report out, in this process."""
 import contextlib
+import ctypes
 import json
 import os
-import subprocess
 import tempfile
+import threading
 import weakref
 
 from . import errors, library
 
 
 class Compiled:
-    """What tempoc made of a model.
+    """A compiled model.
 
     path: the compiled file, which tempo.Session opens; None where nothing was written.
-    report: what `tempoc --report` tells, as a dict: saved_bytes, arena_bytes, trained, rules and more.
+    report: the report of `tempoc --report`, as a dict: saved_bytes, arena_bytes, trained, rules and more.
     messages: the lines of notes and warnings.
     A file that was given no name is deleted with the object.
     """
@@ -49,7 +49,13 @@ def _options(options):
             yield from (f"{name}={k}={v}" for k, v in value.items())
         else:
             values = value if isinstance(value, (list, tuple)) else [value]
-            yield from (f"{name}={os.fspath(v) if isinstance(v, os.PathLike) else v}" for v in values)
+            yield from (f"{name}={_text(v)}" for v in values)
+
+
+def _text(value):
+    """A value as it would stand on a command line; a shell replaces ~."""
+    text = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    return os.path.expanduser(text) if text.startswith("~/") else text
 
 
 def _remove(path):
@@ -66,27 +72,57 @@ def _new_file(folder):
     return path
 
 
-def _call(source, called, path, options):
-    """One run of tempoc: (report, lines of its messages), which name the model as the caller does."""
-    with tempfile.TemporaryDirectory(prefix="tempo-") as beside:
-        told = os.path.join(beside, "report.json")
-        command = [library.program(), source, "-q", f"--report={told}", *_options(options)]
-        done = subprocess.run(command + (["-o", path] if path else []), stdin=subprocess.DEVNULL, check=False,
-                              capture_output=True, text=True, errors="replace")
-        said = done.stderr.replace(source, called) if called else done.stderr
-        if done.returncode != 0:
-            raise errors.of(done.returncode, said or f"tempoc ended with code {done.returncode}")
-        with open(told, encoding="utf-8") as f:
-            return json.load(f), errors.spoken(said).splitlines()
+def _interruptible(call, stop):
+    """call() in a thread of its own, so that an exception of a signal handler, such as KeyboardInterrupt, ends it: that
+    is raised when the thread has ended, too."""
+    results, over, raised = [], threading.Event(), None
+
+    def work():
+        try:
+            results.append(call())
+        finally:
+            over.set()
+
+    threading.Thread(target=work, name="tempo.compile").start()
+    while not over.is_set():
+        try:
+            over.wait()
+        except BaseException as e:
+            stop.value, raised = 1, e
+    if raised is not None:
+        raise raised
+    return results[0]
 
 
-def _compile_apart(source, called, options):
+def _call(source, path, options):
+    """One call of tempo_compile on a path or bytes: (report, lines of its messages)."""
+    tempo, stop, out = library.load(), ctypes.c_int(0), ctypes.POINTER(library.CompiledOut)()
+    words = ["-q", *_options(options), *(["-o", path] if path else [])]
+    request = library.CompileRequest(n_options=len(words), wants_report=1, stop=ctypes.pointer(stop))
+    request.options = (ctypes.c_char_p * len(words))(*map(os.fsencode, words))
+    if isinstance(source, bytes):
+        request.bytes, request.size, request.name = source, len(source), b"model"
+    else:
+        request.path = os.fsencode(source)
+    status = _interruptible(lambda: tempo.tempo_compile(ctypes.byref(request), ctypes.byref(out)), stop)
+    try:
+        result = out.contents
+        said = (result.dumps + result.messages).decode(errors="replace")
+        if status != 0:
+            raise errors.of(status, said)
+        return json.loads(result.report), errors.spoken(said).splitlines()
+    finally:
+        tempo.tempo_compiled_free(out)
+
+
+def _compile_apart(source, options):
     """To a file of its own name: in the folder for such, or, where the model goes on naming files with its weights,
     beside these, for a model's files lie below it."""
-    for folder in (None, os.path.dirname(os.path.abspath(source))):
+    beside = os.getcwd() if isinstance(source, bytes) else os.path.dirname(os.path.abspath(source))
+    for folder in (None, beside):
         path = _new_file(folder)
         try:
-            report, lines = _call(source, called, path, options)
+            report, lines = _call(source, path, options)
         except BaseException:
             _remove(path)
             raise
@@ -99,21 +135,12 @@ def _compile_apart(source, called, options):
 def _run(model, out, write, options):
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
-    given = None
-    try:
-        if isinstance(model, (bytes, bytearray, memoryview)):
-            given = _new_file(None)
-            with open(given, "wb") as f:
-                f.write(model)
-        source, called = (given, "model") if given else (os.fspath(model), None)
-        if write and out is None:
-            path, report, lines = _compile_apart(source, called, options)
-        else:
-            path = os.path.abspath(os.fspath(out)) if write else None
-            report, lines = _call(source, called, path, options)
-    finally:
-        if given:
-            _remove(given)
+    source = bytes(model) if isinstance(model, (bytes, bytearray, memoryview)) else os.fspath(model)
+    if write and out is None:
+        path, report, lines = _compile_apart(source, options)
+    else:
+        path = os.path.abspath(os.fspath(out)) if write else None
+        report, lines = _call(source, path, options)
     for line in lines:
         if ": warning: " in line:
             errors.warn(line)
@@ -124,13 +151,13 @@ def _run(model, out, write, options):
 
 
 def compile(model, out=None, *, write=True, **options):
-    """Compiles a model (a path, bytes, or an onnx.ModelProto) with tempoc; returns a Compiled.
+    """Compiles a model (a path, bytes, or an onnx.ModelProto); returns a Compiled.
 
     out: the file to write; None: one that is deleted with the result. write=False: only check and report.
     Every option of tempoc is a keyword, with _ for -: recipe="tiled", memory_budget="50%", dims={"batch": 32},
     train=["*.bias"], freeze=["*embed*"], loss="loss", names="pytorch", threads=8. Lists give an option several times,
     in the order of the call; True sets a switch; None leaves an option out.
-    Failures are exceptions (tempo.Error) with tempoc's message and exit code.
+    Failures are exceptions (tempo.Error) with tempoc's message and exit code. Other threads of Python run meanwhile.
     """
     return _run(model, out, write, options)
 

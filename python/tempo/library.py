@@ -1,19 +1,18 @@
-"""Finds libtempo and tempoc, and declares what of tempo.h is called. Looked for, in this order:
+"""Finds libtempo, and declares the calls of tempo.h. Looked for, in this order:
 
 - where tempo.use(FOLDER) says, or the environment variable TEMPO_HOME: a build folder or an installation's prefix;
 - beside this package: in its own folder lib, which a wheel brings, or in the build folder of the repository;
-- where the loader and the PATH find them, then where pkg-config says that tempo is installed.
+- where the loader finds it, then where pkg-config says that tempo is installed.
 """
 import ctypes
 import glob
 import os
-import shutil
 import subprocess
 
 from . import errors
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LIBRARY, PROGRAM = "libtempo.so.0", "tempoc"
+LIBRARY = "libtempo.so.0"
 
 
 class Tensor(ctypes.Structure):
@@ -48,6 +47,20 @@ class MemoryOut(ctypes.Structure):
                 ("saved", ctypes.c_uint64), ("later", ctypes.c_char * 256)]
 
 
+class CompileRequest(ctypes.Structure):
+    """tempo_compile_request"""
+    _fields_ = [("path", ctypes.c_char_p), ("bytes", ctypes.c_char_p), ("size", ctypes.c_size_t),
+                ("name", ctypes.c_char_p), ("options", ctypes.POINTER(ctypes.c_char_p)), ("n_options", ctypes.c_size_t),
+                ("wants_model", ctypes.c_int), ("wants_report", ctypes.c_int), ("stop", ctypes.POINTER(ctypes.c_int)),
+                ("later", ctypes.c_char * 256)]
+
+
+class CompiledOut(ctypes.Structure):
+    """tempo_compiled, as far as it is read"""
+    _fields_ = [("model", ctypes.c_void_p), ("model_size", ctypes.c_size_t), ("report", ctypes.c_char_p),
+                ("text", ctypes.c_char_p), ("dumps", ctypes.c_char_p), ("messages", ctypes.c_char_p)]
+
+
 SESSION, TEXT = ctypes.c_void_p, ctypes.c_char_p
 TENSOR = ctypes.POINTER(Tensor)
 # name: (result, operands); where the result is a status, an exception is made of it by the caller.
@@ -67,6 +80,9 @@ CALLS = {
     "tempo_run": (ctypes.c_int, [SESSION]),
     "tempo_output": (ctypes.c_int, [SESSION, TEXT, TENSOR]),
     "tempo_memory_report": (ctypes.c_int, [SESSION, ctypes.POINTER(MemoryOut)]),
+    "tempo_compile": (ctypes.c_int, [ctypes.POINTER(CompileRequest),
+                                     ctypes.POINTER(ctypes.POINTER(CompiledOut))]),
+    "tempo_compiled_free": (None, [ctypes.POINTER(CompiledOut)]),
     "tempo_version": (TEXT, []),
 }
 
@@ -75,8 +91,8 @@ _loaded = None
 
 
 def use(folder):
-    """Takes libtempo and tempoc from a build folder or an installation's prefix. Before the first session: a library is
-    loaded once in a process."""
+    """Takes libtempo from a build folder or an installation's prefix. Before the first call: it is loaded once in
+    a process."""
     global _home
     if _loaded is not None and folder != _home:
         raise errors.Usage("tempo.use: libtempo is loaded already, from another place", 64)
@@ -88,11 +104,6 @@ def _libraries(home):
     /usr is large."""
     yield from (os.path.join(home, folder, LIBRARY) for folder in ("", "runtime", "lib"))
     yield from sorted(glob.glob(os.path.join(home, "lib*", "**", LIBRARY), recursive=True))
-
-
-def _programs(home):
-    """Likewise the program."""
-    return [os.path.join(home, PROGRAM), os.path.join(home, "bin", PROGRAM)]
 
 
 def _homes():
@@ -116,22 +127,10 @@ def _pkg_config(variable):
     return said.stdout.strip() or None if said.returncode == 0 else None
 
 
-def _missing(what, named):
+def _missing(named):
     where = f"in {named[0]}" if named else "beside the package, where the loader looks, or by pkg-config"
-    return errors.InputOutput(f"{what} is not found {where}; hint: build Tempo, and name the build folder, or the "
+    return errors.InputOutput(f"{LIBRARY} is not found {where}; hint: build Tempo, and name the build folder, or the "
                               "prefix that it is installed under, in TEMPO_HOME or tempo.use(FOLDER)", 5)
-
-
-def program():
-    """The path of tempoc."""
-    homes, named = _homes()
-    found = _first(p for home in homes for p in _programs(home))
-    if not found and not named:
-        prefix = None if shutil.which(PROGRAM) else _pkg_config("prefix")
-        found = shutil.which(PROGRAM) or (_first([os.path.join(prefix, "bin", PROGRAM)]) if prefix else None)
-    if not found:
-        raise _missing(PROGRAM, homes if named else None)
-    return found
 
 
 def _open():
@@ -140,13 +139,13 @@ def _open():
     if found:
         return ctypes.CDLL(found)
     if named:
-        raise _missing(LIBRARY, homes)
+        raise _missing(homes)
     try:
         return ctypes.CDLL(LIBRARY)
     except OSError:
         folder = _pkg_config("libdir")
         if not folder or not os.path.isfile(os.path.join(folder, LIBRARY)):
-            raise _missing(LIBRARY, None) from None
+            raise _missing(None) from None
         return ctypes.CDLL(os.path.join(folder, LIBRARY))
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import warnings
 
 import ml_dtypes
@@ -180,7 +181,7 @@ def check_errors():
 
 def check_words():
     """Hints speak of keywords, and of methods; command lines stay as they are."""
-    table = subprocess.check_output([tempo.library.program(), "--help=table"], text=True)
+    table = subprocess.check_output([os.path.join(BUILD, "tempoc"), "--help=table"], text=True)
     for group, name, _, argument, *_ in (line.split("\t") for line in table.splitlines()):
         told = f"{name.replace('-', '_')}=True" if not argument else {"dim": "dims"}.get(name, name.replace("-", "_"))
         assert group == "Help" or tempo.errors.spoken(f"--{name}") == told, name
@@ -193,6 +194,40 @@ def check_words():
         assert tempo.errors.spoken(said) == told, tempo.errors.spoken(said)
     raises(tempo.Usage, 64, ["unknown option recip; hint: did you mean recipe?", "--help=all, with _ for -, lists"],
            lambda: tempo.compile(case("bert-dyn_18"), recip="none"))
+
+
+def check_side_by_side():
+    """Threads that compile at once have the models and messages of one that does so alone; other threads run."""
+    names = ["bert-dyn_18", "gpt2-dyn_21", "vit-dyn_18"] * 2
+
+    def compiled(name):
+        done = tempo.compile(case(name), dims={"batch": 2}, recipe="tiled")
+        with open(done.path, "rb") as file:
+            return file.read(), done.messages, done.report["saved"]
+
+    want = {name: compiled(name) for name in set(names)}
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        assert all(got == want[name] for name, got in zip(names, pool.map(compiled, names)))
+
+
+def check_interrupt():
+    """An exception of a signal's handler ends a search for a plan, and leaves no file."""
+    def handler(*unused):
+        raise KeyboardInterrupt
+    before = signal.signal(signal.SIGALRM, handler)
+    folder = tempfile.gettempdir()
+    files = {name for name in os.listdir(folder) if name.startswith(".tempo-")}
+    start = time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, 1)
+    try:
+        tempo.compile(case("bert-dyn_18"), dims={"batch": 4, "sequence": 16}, memory_budget="min", remat_time=10000)
+    except KeyboardInterrupt:
+        assert time.monotonic() - start < 60
+    else:
+        raise AssertionError("the search came to its end")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert {name for name in os.listdir(folder) if name.startswith(".tempo-")} <= files
 
 
 def check_fit_batch():
@@ -298,9 +333,11 @@ def check_memory():
 
 
 def check_places():
-    """Where the library is looked for: a folder that is named and no other, then the package's own."""
+    """Where the library is looked for: a folder that is named and no other, then the package's own. No program is
+    needed."""
     plain = {k: v for k, v in os.environ.items() if k not in ("TEMPO_HOME", "PYTHONPATH")}
-    ask = "import tempo; print(tempo.version(), tempo.library.program())"
+    ask = f"import tempo; c = tempo.compile({case('bert-dyn_18')!r}, write=False); print(tempo.version(), " \
+          "tempo.library.load()._name, len(c.report['trained']))"
 
     def told(folder, code=ask, **more):
         return subprocess.run([sys.executable, "-c", code], env={**plain, "PYTHONPATH": folder, **more}, check=False,
@@ -312,12 +349,12 @@ def check_places():
         missing = told(folder, TEMPO_HOME="/nowhere")
         assert "InputOutput: libtempo.so.0 is not found in /nowhere; hint:" in missing.stderr, missing.stderr
         by_call = told(folder, f"import tempo; tempo.use({BUILD!r}); " + ask)
-        assert by_call.stdout.split() == [tempo.version(), os.path.join(BUILD, "tempoc")], by_call
+        known = str(len(tempo.compile(case("bert-dyn_18"), write=False).report["trained"]))
+        assert by_call.stdout.split() == [tempo.version(), os.path.join(BUILD, "runtime", "libtempo.so.0"), known]
+        library = os.path.join(package, "lib", "libtempo.so.0")
         os.mkdir(os.path.join(package, "lib"))
-        shutil.copy(os.path.join(BUILD, "runtime", "libtempo.so.0"), os.path.join(package, "lib"))
-        shutil.copy(os.path.join(BUILD, "tempoc"), os.path.join(package, "lib"))
-        beside = told(folder)
-        assert beside.stdout.split() == [tempo.version(), os.path.join(package, "lib", "tempoc")], beside
+        shutil.copy(os.path.join(BUILD, "runtime", "libtempo.so.0"), library)
+        assert told(folder).stdout.split() == [tempo.version(), library, known]
 
 
 def main():
