@@ -1,5 +1,6 @@
-/* activation_tmpl.h: curves of one type of numbers, made of the table, and loops over points of them
- * (activation_point.h). Set before including: T, SUFFIX. */
+/* activation_tmpl.h: x [n] -> y [n], a bit each; dy, y [n], bits -> dx [n].
+ * X [n] -> y [n], a bit each; dy, y [n], bits -> dx [n]. Curves of one type of numbers, made of the table, and loops
+ * over points of them (activation_point.h). Set before including: T, SUFFIX. */
 #define NAME(name) TK_CAT(name, SUFFIX)
 _Static_assert((int)NAME(CURVE_TERMS) == (int)NAME(TK_CURVE_TERMS) && CURVE_PIECES == TK_CURVE_PIECES,
                "fit_curves.c says others");

@@ -1,6 +1,6 @@
 /* attention_cap_cuda.cu: scores of attention behind a softcap, c tanh(s / c), between the product and the softmax, and
  * their slopes between the softmax's gradient and the products. Kernels of their own: those of the map are for all. */
-#include "../common/device.cuh"
+#include "../cuda/device.cuh"
 #include "../common/functions.h"
 extern "C" {
 #include "attention_map.h"

@@ -1,10 +1,11 @@
-/* attention_rows.cuh: rows of attention's map in blocks of the draw, 8 neighbours that begin at a multiple of 8 of the
- * whole map: how they are read and written in packs, and what of them is dropped. Of 16 bits two elements are in a
- * word, and what has to do with bits is done to both at once. Rows are WHOLE where each begins with a block and ends
- * with one, and all that lies in rows can be moved in packs: most are. */
+/* attention_rows.cuh: S [rows, t] -> P [rows, t], in blocks of 8 columns.
+ * Rows of attention's map in blocks of the draw, 8 neighbours that begin at a multiple of 8 of the whole map: how they
+ * are read and written in packs, and what of them is dropped. Of 16 bits two elements are in a word, and what has to do
+ * with bits is done to both at once. Rows are WHOLE where each begins with a block and ends with one, and all that lies
+ * in rows can be moved in packs: most are. */
 #ifndef TK_ATTENTION_ROWS_CUH
 #define TK_ATTENTION_ROWS_CUH
-#include "../common/walk.cuh"
+#include "../cuda/walk.cuh"
 #include "../dropout/drop.cuh"
 extern "C" {
 #include "attention_map.h"

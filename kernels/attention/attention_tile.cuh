@@ -1,11 +1,12 @@
-/* attention_tile.cuh: what the tiled kernels of attention share: their arguments, tiles in shared memory and operands
- * of tensor cores from these, what is dropped, and scores as the softmax sees them. Warps of a block have 16 rows (or
- * keys) each; with g = lane / 4 and c = lane % 4 * 2 a lane has, of each product of 16 x 8, elements (g, c), (g, c +
- * 1), (g + 8, c) and (g + 8, c + 1). */
+/* attention_tile.cuh: tiles Q [ROWS, HD], K^T [HD, KEYS] -> S [ROWS, KEYS] -> P; P, V [KEYS, HD] -> Y [ROWS, HD].
+ * What the tiled kernels of attention share: their arguments, tiles in shared memory and operands of tensor cores from
+ * these, what is dropped, and scores as the softmax sees them. Warps of a block have 16 rows (or keys) each; with g =
+ * lane / 4 and c = lane % 4 * 2 a lane has, of each product of 16 x 8, elements (g, c), (g, c + 1), (g + 8, c) and (g +
+ * 8, c + 1). */
 #ifndef TK_ATTENTION_TILE_CUH
 #define TK_ATTENTION_TILE_CUH
-#include "../common/fast_math.cuh"
-#include "../common/tensor_core.cuh"
+#include "../cuda/fast_math.cuh"
+#include "../cuda/tensor_core.cuh"
 #include "../dropout/drop.cuh"
 extern "C" {
 #include "attention_tile.h"

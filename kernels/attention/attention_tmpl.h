@@ -1,6 +1,7 @@
-/* attention_tmpl.h: one item of an attention and of its gradient, for one element type. Set before including: T,
- * SUFFIX, DTYPE; HALF for 16-bit types, which are computed in T in a thread's scratch. Softmax's rows of T
- * (softmax_rows.h) must be there already. */
+/* attention_tmpl.h: Q [s, d], K^T [d, t] -> S -> P [s, t], V [t, e] -> Y [s, e]; dY -> dP -> dS -> dQ, dK^T, dV.
+ * One item of an attention and of its gradient, for one element type. Set before including: T, SUFFIX, DTYPE; HALF for
+ * 16-bit types, which are computed in T in a thread's scratch. Softmax's rows of T (softmax_rows.h) must be there
+ * already. */
 
 TK_VECTOR static void TK_CAT(fill_row, SUFFIX)(T *s, const uint8_t *mask, int64_t n, T fill) {
     for (int64_t i = 0; i < n; i++)

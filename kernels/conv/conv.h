@@ -12,12 +12,6 @@ typedef struct tk_conv {
     tk_window window;
 } tk_conv;
 
-/* One element of the result by its definition. */
-double tk_conv_transpose_ref(const void *narrow, const void *weight, const void *bias, const tk_conv *conv,
-                             tk_dtype dtype, int64_t index);
-double tk_conv_ref(const void *inp, const void *weight, const void *bias, const tk_conv *conv, tk_dtype dtype,
-                   int64_t index);
-
 /* clang-format off */
 #define TK_CONV_KERNELS(K) \
     K(conv_run, (tk_queue *q, void *out, const void *inp, const void *weight, const void *bias, \

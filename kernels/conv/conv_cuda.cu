@@ -2,8 +2,8 @@
  * to columns for some images at a time, then a batch of products; the transposed one by products first, and then each
  * element of wide gathers what was sent to it, in the order of the CPU's sums. No columns for a window of one element
  * without strides or pads: the input is the matrix. */
-#include "../common/device.cuh"
-#include "../common/gather.cuh"
+#include "../cuda/device.cuh"
+#include "../cuda/gather.cuh"
 extern "C" {
 #include "../matmul/cublas.h"
 #include "../matmul/matmul.h"

@@ -5,7 +5,7 @@
  * docs/decisions/011-products-cuda.md */
 #ifndef TK_CONV_CUDNN_H
 #define TK_CONV_CUDNN_H
-#include "../common/cuda_queue.h"
+#include "../cuda/cuda_queue.h"
 #include "conv.h"
 
 /* What a convolution is to cuDNN. */

@@ -1,6 +1,6 @@
 /* cudnn_library.c: cuDNN as a library that is looked for while the program runs, by those whose model has convolutions:
  * its functions by name, declared by its own header, then a handle for each queue. */
-#include "../common/cuda_library.h"
+#include "../cuda/cuda_library.h"
 #include "cudnn_queue.h"
 #include <stdlib.h>
 

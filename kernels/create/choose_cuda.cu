@@ -1,9 +1,9 @@
 /* choose_cuda.cu: NonZero and Compress on a CUDA device. Blocks count what is chosen of their tiles of elements, the
  * counts are summed up, and blocks go through the tiles again, now knowing where the first that a tile has goes. */
-#include "../common/device_units.cuh"
-#include "../common/walk.cuh"
+#include "../cuda/device_units.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
-#include "../common/cub.h"
+#include "../cuda/cub.h"
 #include "create.h"
 TK_CREATE_KERNELS(TK_DECLARE_CUDA)
 TK_CREATE_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)

@@ -1,7 +1,7 @@
 /* create_cuda.cu: Range, EyeLike, OneHot and random numbers on a CUDA device: an element a thread, of random numbers a
  * block of Philox. */
-#include "../common/any_type.cuh"
-#include "../common/walk.cuh"
+#include "../cuda/any_type.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
 #include "create.h"
 TK_CREATE_KERNELS(TK_DECLARE_CUDA)

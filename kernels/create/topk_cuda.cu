@@ -1,8 +1,8 @@
 /* topk_cuda.cu: TopK on a CUDA device. For small k a block looks for the best of a lane, then for the best of those
  * that are worse, and so on; else, and where lanes are few and long, all of them are sorted. */
-#include "../common/walk.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
-#include "../common/cub.h"
+#include "../cuda/cub.h"
 #include "create.h"
 TK_CREATE_KERNELS(TK_DECLARE_CUDA)
 TK_CREATE_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)

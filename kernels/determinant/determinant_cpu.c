@@ -2,7 +2,6 @@
 #include "determinant.h"
 #include "../common/parallel.h"
 #include "../common/types.h"
-#include "determinant_lu.h"
 
 typedef struct determinant_ctx {
     void *out;

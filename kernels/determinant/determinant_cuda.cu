@@ -1,11 +1,10 @@
 /* determinant_cuda.cu: determinants on a CUDA device: a thread has a matrix, which models have few and small of. */
-#include "../common/device.cuh"
+#include "../cuda/device.cuh"
 extern "C" {
 #include "determinant.h"
 TK_DETERMINANT_KERNELS(TK_DECLARE_CUDA)
 TK_DETERMINANT_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
 }
-#include "determinant_lu.h"
 
 namespace {
 

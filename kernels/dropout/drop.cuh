@@ -2,7 +2,7 @@
  * the draw are kept: by dropout_math.h and philox.h, like the CPU's. */
 #ifndef TK_DROP_CUH
 #define TK_DROP_CUH
-#include "../common/device.cuh"
+#include "../cuda/device.cuh"
 extern "C" {
 #include "dropout_math.h"
 }

@@ -2,7 +2,7 @@
  * dropout, and those that drop between two other things. */
 #ifndef TK_DROPOUT_DEVICE_CUH
 #define TK_DROPOUT_DEVICE_CUH
-#include "../common/fast_math.cuh"
+#include "../cuda/fast_math.cuh"
 extern "C" {
 #include "dropout_math.h"
 }

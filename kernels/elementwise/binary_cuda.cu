@@ -1,7 +1,7 @@
 /* binary_cuda.cu: the binary ops on a CUDA device, from the expressions of binary_ops.h. The four operations on floats
  * have kernels of their own, which go through packs of 16 bytes where the runs that broadcasting leaves are made of
  * such; the others share one kernel for each type, which is told the op and goes element by element. */
-#include "../common/walk.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
 #include "../common/functions.h"
 #include "elementwise.h"

@@ -1,6 +1,7 @@
-/* binary_tmpl.h: the binary kernels of one element type and their rows, in the four variants of elementwise.h. Set
- * before including: T, U, SUFFIX, DTYPE, OPS (a list of binary_ops.h), VECTOR (TK_VECTOR or nothing),
- * HALVES for rows_f16[] and rows_bf16[] with the same kernels. Declares rows_SUFFIX[]. */
+/* binary_tmpl.h: a, b, each broadcast to [dims...] -> out [dims...].
+ * The binary kernels of one element type and their rows, in the four variants of elementwise.h. Set before including:
+ * T, U, SUFFIX, DTYPE, OPS (a list of binary_ops.h), VECTOR (TK_VECTOR or nothing), HALVES for rows_f16[] and
+ * rows_bf16[] with the same kernels. Declares rows_SUFFIX[]. */
 #define VARIANT(op, R, expr, variant, A, B)                                                                            \
     VECTOR static void TK_CAT(TK_CAT(op, variant), SUFFIX)(void *out_, const void *a_, const void *b_, int64_t n) {    \
         TK_RESULT_##R *out = out_;                                                                                     \

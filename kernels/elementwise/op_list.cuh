@@ -3,7 +3,7 @@
  * known at compile time leaves one expression. */
 #ifndef TK_OP_LIST_CUH
 #define TK_OP_LIST_CUH
-#include "../common/device.cuh"
+#include "../cuda/device.cuh"
 
 #define TK_OP_NUMBER(op, R, expr) op,
 #define TK_OP_NAME(op, R, expr) #op,

@@ -1,7 +1,7 @@
 /* select_cuda.cu: on a CUDA device, the ops of the elementwise family that don't fit the tables: Pow, whose operands
  * differ in type; Clip, with its bounds as operands; Where; the division that ends Mean; and sums of 16-bit types. */
-#include "../common/any_type.cuh"
-#include "../common/walk.cuh"
+#include "../cuda/any_type.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
 #include "elementwise.h"
 #include "pow_math.h"

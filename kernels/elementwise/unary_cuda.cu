@@ -1,7 +1,7 @@
 /* unary_cuda.cu: the unary ops on a CUDA device, from the expressions of unary_ops.h. Ops of training steps have a
  * kernel each, which goes through packs of 16 bytes; the others share one kernel for each type, which is told the op
  * and goes element by element. */
-#include "../common/fast_math.cuh"
+#include "../cuda/fast_math.cuh"
 extern "C" {
 #include "elementwise.h"
 void tk_cuda_unary_run(tk_queue *q, const tk_unary *unary, void *out, const void *inp, int64_t n, const double *params);

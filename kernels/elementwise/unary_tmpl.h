@@ -1,5 +1,6 @@
-/* unary_tmpl.h: the unary kernels of one element type and their rows. Set before including: T, U, SUFFIX, DTYPE, OPS (a
- * list of unary_ops.h); HALVES for rows_f16[] and rows_bf16[] with the same kernels. Declares rows_SUFFIX[]. */
+/* unary_tmpl.h: x [n] -> y [n].
+ * The unary kernels of one element type and their rows. Set before including: T, U, SUFFIX, DTYPE, OPS (a list of
+ * unary_ops.h); HALVES for rows_f16[] and rows_bf16[] with the same kernels. Declares rows_SUFFIX[]. */
 #define KERNEL(op, R, expr)                                                                                            \
     TK_VECTOR static void TK_CAT(op, SUFFIX)(void *out_, const void *inp_, int64_t n, const double *params) {          \
         TK_RESULT_##R *out = out_;                                                                                     \

@@ -1,7 +1,7 @@
 /* gather_cuda.cu: elements and rows picked by index, rows by units of up to 16 bytes; and the writes to a cache. An
  * index that is out of range is a fault, and what it picks is not written. */
-#include "../common/device_units.cuh"
-#include "../common/walk.cuh"
+#include "../cuda/device_units.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
 #include "combine.h"
 TK_EMBEDDING_KERNELS(TK_DECLARE_CUDA)

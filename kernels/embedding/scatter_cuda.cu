@@ -1,10 +1,10 @@
 /* scatter_cuda.cu: elements put back by index, always in the order of the indices. These are sorted first: each run of
  * equal ones belongs to one thread an element, so nothing is added atomically. The gradient of a gather adds long runs
  * by stretches of 128 rows, and the stretches' sums in order. */
-#include "../common/device_units.cuh"
-#include "../common/walk.cuh"
+#include "../cuda/device_units.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
-#include "../common/cub.h"
+#include "../cuda/cub.h"
 #include "combine.h"
 TK_EMBEDDING_KERNELS(TK_DECLARE_CUDA)
 TK_EMBEDDING_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)

@@ -1,5 +1,5 @@
 /* fourier_cuda.cu: transforms on a CUDA device: a block has a lane, its threads the butterflies of a pass. */
-#include "../common/device.cuh"
+#include "../cuda/device.cuh"
 extern "C" {
 #include "fourier_pass.h"
 TK_FOURIER_KERNELS(TK_DECLARE_CUDA)

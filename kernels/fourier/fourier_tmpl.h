@@ -1,5 +1,6 @@
-/* fourier_tmpl.h: lanes of one element type to pairs of doubles and back; an inverse transform is that of the
- * conjugates, conjugated, over n. Set before including: T, SUFFIX. */
+/* fourier_tmpl.h: a lane [n_inp, 1 or 2] -> x [n] of pairs -> transformed [n] -> a lane [n_out, 1 or 2].
+ * Lanes of one element type to pairs of doubles and back; an inverse transform is that of the conjugates, conjugated,
+ * over n. Set before including: T, SUFFIX. */
 static void TK_CAT(load, SUFFIX)(const dft_ctx *c, int64_t lane, tk_complex *x) {
     const tk_dft_shape *d = c->d;
     const S *inp = (const S *)c->inp + tk_dft_inp_at(d, lane) * d->inp_parts;

@@ -1,5 +1,5 @@
-/* linear_loss_tmpl.h: a chunk's rows between the products, for one type to compute in. Set before including: T, SUFFIX,
- * EXP (of T). */
+/* linear_loss_tmpl.h: scores [rows of a chunk, classes] -> log sum exp, loss [rows]; scores -> dscores over them.
+ * A chunk's rows between the products, for one type to compute in. Set before including: T, SUFFIX, EXP (of T). */
 #include "../softmax/softmax_sums.h"
 
 TK_VECTOR static void TK_CAT(add_row, SUFFIX)(T *z, const T *b, int64_t n) {

@@ -16,10 +16,6 @@ typedef struct tk_loss {
     tk_dtype dtype, label_dtype; /* labels: int32 or int64 */
 } tk_loss;
 
-/* The definition in double precision; labels int64. */
-void tk_cross_entropy_ref(double *loss, const double *scores, const int64_t *labels, const double *weights,
-                          const tk_loss *shape);
-
 /* clang-format off */
 #define TK_LOSS_KERNELS(K) \
     /* loss = -weights[label] log_prob[label]; [batch, inner], or one number: the sum, or the sum over the sum \

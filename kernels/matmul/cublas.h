@@ -4,7 +4,7 @@
  * docs/decisions/011-products-cuda.md */
 #ifndef TK_CUBLAS_H
 #define TK_CUBLAS_H
-#include "../common/cuda_queue.h"
+#include "../cuda/cuda_queue.h"
 #include "matmul.h"
 
 /* Loads the library, if that was not done before, and makes a handle and a workspace for the queue. False: `why` says

@@ -1,7 +1,7 @@
 /* cublas_library.c: cuBLASLt as a library that is looked for while the program runs: its functions by name, declared by
  * its own header, then a handle and a workspace for each queue. It stays loaded when the last queue is closed: loading
  * takes 80 ms, and libraries of CUDA are not made to go. */
-#include "../common/cuda_library.h"
+#include "../cuda/cuda_library.h"
 #include "cublas_queue.h"
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* einsum_cuda.cu: the plain loop of Einsum on a CUDA device: a thread has a result, and adds in the order of the CPU's.
  */
-#include "../common/walk.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
 #include "einsum.h"
 TK_EINSUM_KERNELS(TK_DECLARE_CUDA)

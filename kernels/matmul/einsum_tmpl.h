@@ -1,4 +1,5 @@
-/* einsum_tmpl.h: elements of the plain Einsum loop for one element type. Set before including: T, SUFFIX, SUM. */
+/* einsum_tmpl.h: operands [their dims...] -> out [kept dims...], a sum over the other dims each.
+ * Elements of the plain Einsum loop for one element type. Set before including: T, SUFFIX, SUM. */
 static void TK_CAT(elements, SUFFIX)(void *ctx, tk_share share) {
     const einsum_ctx *c = ctx;
     const tk_einsum *e = c->e;

@@ -41,7 +41,6 @@ static inline tk_bcast tk_product_rows(const tk_product *p) {
 }
 
 bool tk_product_has(tk_dtype dtype);
-void tk_product_ref(void *out, const void *a, const void *b, const tk_product *product, tk_dtype dtype);
 
 /* clang-format off */
 #define TK_MATMUL_KERNELS(K) \

@@ -1,5 +1,6 @@
-/* matmul_tmpl.h: one tile of a product by own loops, for one element type. Set before including: T, SUFFIX. Four rows
- * of the result at a time walk a packed block of B; sums run over k in order, whatever the tile. */
+/* matmul_tmpl.h: A [m, k], B [k, n] -> out [m, n], in tiles.
+ * One tile of a product by own loops, for one element type. Set before including: T, SUFFIX. Four rows of the result at
+ * a time walk a packed block of B; sums run over k in order, whatever the tile. */
 #define BLOCK_K 128
 #define BLOCK_N 64
 

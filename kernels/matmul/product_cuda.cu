@@ -1,6 +1,6 @@
 /* product_cuda.cu: products by tiles in shared memory, of any type, for what cuBLASLt does not take; and what Gemm adds
  * its product to. */
-#include "../common/device.cuh"
+#include "../cuda/device.cuh"
 extern "C" {
 #include "matmul.h"
 #include "product_cuda.h"

@@ -1,6 +1,6 @@
 /* cast_cuda.cu: Cast on a CUDA device. Pairs of types that training steps convert between have a kernel each, which
  * goes through packs of up to 16 bytes; all others share one, which is told the types. */
-#include "../common/device.cuh"
+#include "../cuda/device.cuh"
 extern "C" {
 #include "cast.h"
 #include "cast_math.h"

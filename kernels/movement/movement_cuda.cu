@@ -1,5 +1,5 @@
 /* movement_cuda.cu: copies, Pad, Trilu and ReverseSequence on a CUDA device, by the size of an element. */
-#include "../common/walk.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
 #include "movement.h"
 TK_MOVEMENT_KERNELS(TK_DECLARE_CUDA)

@@ -1,7 +1,7 @@
 /* strided_cuda.cu: the strided copy on a CUDA device: rows of whole packs by 16 bytes; where one side is transposed,
  * square tiles through shared memory, so that both sides are walked in order, elements of 16 bits two at a time;
  * anything else by elements. */
-#include "../common/walk.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
 #include "movement.h"
 TK_MOVEMENT_KERNELS(TK_DECLARE_CUDA)

@@ -1,6 +1,6 @@
 /* channel_norm_cuda.cu: normalizations by channel: batch, group, instance, local response. Plain kernels: sums in
  * double, an operand is read once for each of mean, variance and result. */
-#include "../common/column.cuh"
+#include "../cuda/column.cuh"
 #include "norm_device.cuh"
 
 struct channel_args {

@@ -1,4 +1,5 @@
-/* channel_tmpl.h: normalizations by channel for one element type. Set before including: T, SUFFIX. */
+/* channel_tmpl.h: x [batch, channels, inner] -> mean, variance of a channel or group -> y [batch, channels, inner].
+ * Normalizations by channel for one element type. Set before including: T, SUFFIX. */
 
 /* The sum of x - shift or of its square over `segments` runs of n elements, `stride` apart. */
 static double TK_CAT(moment, SUFFIX)(const S *x, int64_t segments, int64_t stride, int64_t n, double shift,

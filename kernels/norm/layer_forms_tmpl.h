@@ -1,5 +1,6 @@
-/* layer_forms_tmpl.h: normalizations of rows and their gradients, in each of the forms of what was saved, for one
- * element type. Set before including: T, SUFFIX. */
+/* layer_forms_tmpl.h: x [rows, n] -> xhat -> y [rows, n]; dy [rows, n] -> dx [rows, n], dscale, dbias [n].
+ * Normalizations of rows and their gradients, in each of the forms of what was saved, for one element type. Set before
+ * including: T, SUFFIX. */
 #include "layer_tmpl.h"
 
 /* x-hat as it is stored, from x. */

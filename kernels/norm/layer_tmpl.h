@@ -1,5 +1,6 @@
-/* layer_tmpl.h: rows of LayerNormalization and RMSNormalization, and of their scale and bias alone, for one element
- * type. Set before including: T, SUFFIX. */
+/* layer_tmpl.h: x [rows, n] -> mean, inv_std [rows] -> xhat [rows, n] -> y [rows, n].
+ * Rows of LayerNormalization and RMSNormalization, and of their scale and bias alone, for one element type. Set before
+ * including: T, SUFFIX. */
 #define LANES 32
 /* total += the sum of TERM(i), 0 <= i < n, over lanes in double. */
 #define SUM_ROW(total, n, TERM)                                                                                        \

@@ -2,7 +2,7 @@
  * whatever type. */
 #ifndef TK_NORM_DEVICE_CUH
 #define TK_NORM_DEVICE_CUH
-#include "../common/row.cuh"
+#include "../cuda/row.cuh"
 extern "C" {
 #include "norm.h"
 #include "norm_math.h"

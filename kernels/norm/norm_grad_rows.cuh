@@ -1,8 +1,9 @@
-/* norm_grad_rows.cuh: the kernel of the gradient of LayerNormalization and RMSNormalization, from x or from x-hat: x
- * becomes the x-hat that was stored as soon as it is read, so that both give the same bits. A team of threads has a row
- * of x-hat and one of dout in registers and walks over rows; each thread has the same columns of all its rows, and sums
- * their dscale and dbias in registers, so that no operand is read twice. Each block leaves its sums in the workspace,
- * [blocks, 2, n], and a second kernel adds these in order: the number of blocks depends on the shape only. */
+/* norm_grad_rows.cuh: dy, xhat [rows, n] -> dx [rows, n]; blocks -> parts [blocks, 2, n] -> dscale, dbias [n].
+ * The kernel of the gradient of LayerNormalization and RMSNormalization, from x or from x-hat: x becomes the x-hat that
+ * was stored as soon as it is read, so that both give the same bits. A team of threads has a row of x-hat and one of
+ * dout in registers and walks over rows; each thread has the same columns of all its rows, and sums their dscale and
+ * dbias in registers, so that no operand is read twice. Each block leaves its sums in the workspace, [blocks, 2, n],
+ * and a second kernel adds these in order: the number of blocks depends on the shape only. */
 #ifndef TK_NORM_GRAD_ROWS_CUH
 #define TK_NORM_GRAD_ROWS_CUH
 #include "norm_device.cuh"

@@ -1,6 +1,7 @@
-/* norm_rows.cuh: the kernel of LayerNormalization and RMSNormalization. A team of threads has a row in registers
- * (row.cuh): one read, one write. Its mean is summed, then what the sum of differences from it says of its rounding is
- * put right, so that float statistics are good to a few units in the last place. */
+/* norm_rows.cuh: x [rows, n] -> mean, inv_std [rows] -> xhat [rows, n] -> y [rows, n].
+ * The kernel of LayerNormalization and RMSNormalization. A team of threads has a row in registers (row.cuh): one read,
+ * one write. Its mean is summed, then what the sum of differences from it says of its rounding is put right, so that
+ * float statistics are good to a few units in the last place. */
 #ifndef TK_NORM_ROWS_CUH
 #define TK_NORM_ROWS_CUH
 #include "norm_device.cuh"

@@ -3,7 +3,7 @@
  * looked at once a row. */
 #ifndef TK_ROW_LINKS_CUH
 #define TK_ROW_LINKS_CUH
-#include "../common/row.cuh"
+#include "../cuda/row.cuh"
 #include "../elementwise/chain_device.cuh"
 extern "C" {
 #include "norm_chain.h"

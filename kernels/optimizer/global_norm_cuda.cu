@@ -1,7 +1,7 @@
 /* global_norm_cuda.cu: the norm of many gradients. A block sums the squares of a chunk, sixteen at a time in float and
  * those sums in double; one more block adds the chunks' sums. Who adds what depends on sizes alone: neither on the grid
  * nor on how gradients are aligned. */
-#include "../common/row.cuh"
+#include "../cuda/row.cuh"
 #include "tensor_table.cuh"
 extern "C" {
 #include "optimizer_math.h"

@@ -3,7 +3,7 @@
  * grid, and look up whose each is. */
 #ifndef TK_TENSOR_TABLE_CUH
 #define TK_TENSOR_TABLE_CUH
-#include "../common/device.cuh"
+#include "../cuda/device.cuh"
 
 /* What a kernel's parameters may take at most, for all architectures from 70 on (CUDA 12.1). */
 #define TK_PARAMETER_BYTES 32764

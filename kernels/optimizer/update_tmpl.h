@@ -1,5 +1,6 @@
-/* update_tmpl.h: updates of one type, float or double. Set before including: T, SUFFIX. Declares update_SUFFIX, a part
- * of one tensor. */
+/* update_tmpl.h: weights, gradients, state [n] -> weights, state [n].
+ * Updates of one type, float or double. Set before including: T, SUFFIX. Declares update_SUFFIX, a part of one tensor.
+ * */
 #define FN(name) TK_CAT(name, SUFFIX)
 
 #define STEP(rule, RULE)                                                                                               \

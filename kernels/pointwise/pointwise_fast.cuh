@@ -1,10 +1,10 @@
-/* pointwise_fast.cuh: what pointwise_math.h computes, for results of 16 bits, of common/fast_math.cuh's functions:
+/* pointwise_fast.cuh: what pointwise_math.h computes, for results of 16 bits, of cuda/fast_math.cuh's functions:
  * relative errors are below 2^-17 for float16's numbers and 2^-15 for bfloat16's, whose tails go further out; where a
  * slope is the difference of two terms, 2^-21 of them. The only place that computes them, as pointwise_math.h is of the
  * exact ones. */
 #ifndef TK_POINTWISE_FAST_CUH
 #define TK_POINTWISE_FAST_CUH
-#include "../common/fast_math.cuh"
+#include "../cuda/fast_math.cuh"
 extern "C" {
 #include "pointwise_math.h"
 }

@@ -1,5 +1,6 @@
-/* pointwise_tmpl.h: the rows of pointwise.def as loops over arrays of one element type. Set before including: T, the
- * type computed in, SUFFIX. */
+/* pointwise_tmpl.h: x [n] -> y [n]; dy, x [n] -> dx [n].
+ * The rows of pointwise.def as loops over arrays of one element type. Set before including: T, the type computed in,
+ * SUFFIX. */
 #define FN(name) TK_CAT(tk_##name, MATH)
 #define POINTWISE(name, domain, op, form, default_alpha, term, y, slope)                                               \
     TK_VECTOR static void TK_CAT(name##_forward, SUFFIX)(void *out_, const void *dout_, const void *inp_, int64_t n,   \

@@ -1,6 +1,6 @@
 /* pool_cuda.cu: pools on a CUDA device: a thread has a result, and walks over its window in the order of the CPU's. */
-#include "../common/gather.cuh"
-#include "../common/walk.cuh"
+#include "../cuda/gather.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
 #include "pool.h"
 TK_POOL_KERNELS(TK_DECLARE_CUDA)

@@ -1,5 +1,6 @@
-/* pool_tmpl.h: one plane of a pool for one element type. Set before including: T, SUFFIX, LOWEST, and FLOAT for floats.
- * Not a number is a maximum. */
+/* pool_tmpl.h: a plane [inp...] -> [out...], with places of maxima [out...].
+ * One plane of a pool for one element type. Set before including: T, SUFFIX, LOWEST, and FLOAT for floats. Not a number
+ * is a maximum. */
 #ifdef FLOAT
 #define IS_NAN(v) isnan(v)
 #else

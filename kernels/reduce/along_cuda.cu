@@ -1,10 +1,10 @@
 /* along_cuda.cu: ArgMax, ArgMin and CumSum. A warp has a row of ArgMax where the axis is the last one; else, and for
  * sums of floats, which are added in the order of the CPU's, a thread walks along the axis. Integers have one sum
  * whatever the order: that over all lanes, of which each lane takes off what was there before it. */
-#include "../common/any_type.cuh"
-#include "../common/walk.cuh"
+#include "../cuda/any_type.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
-#include "../common/cub.h"
+#include "../cuda/cub.h"
 #include "reduce.h"
 TK_REDUCE_KERNELS(TK_DECLARE_CUDA)
 TK_REDUCE_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)

@@ -2,7 +2,7 @@
  * neighbouring columns, threads of a block on different rows). Floats are summed by sixteen in float, those sums in
  * double. Few long rows or columns are cut into chunks, whose sums stand in the workspace until a second kernel adds
  * them up. Who adds what depends on shapes only: not on the device, nor on how operands are aligned. */
-#include "../common/walk.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
 #include "../movement/movement.h"
 #include "reduce.h"

@@ -13,9 +13,7 @@ extern const tk_table tk_table_reference;
 
 #define TK_DECLARE_REFERENCE(name, parameters, arguments) void tk_reference_##name parameters;
 TK_KERNELS(TK_DECLARE_REFERENCE)
-TK_CHAIN_KERNELS(TK_DECLARE_REFERENCE)
-TK_NORM_CHAIN_KERNELS(TK_DECLARE_REFERENCE)
-TK_POINTWISE_BOTH_KERNELS(TK_DECLARE_REFERENCE)
+TK_FUSED_KERNELS(TK_DECLARE_REFERENCE)
 
 /* n doubles, which the caller frees; NULL, and a fault, where memory is out. */
 double *tk_reference_room(tk_queue *q, int64_t n);

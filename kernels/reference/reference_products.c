@@ -1,4 +1,4 @@
-/* reference_products.c: MatMul, Gemm, Einsum, convolutions, pools and attention, each result element by its own sum.
+/* reference_products.c: MatMul, Gemm, Einsum, convolutions and pools, each result element by its own sum.
  * They take the time: results go to threads. */
 #include "../common/parallel.h"
 #include "reference.h"
@@ -116,10 +116,35 @@ typedef struct conv_ctx {
     tk_dtype dtype;
 } conv_ctx;
 
+static double conv_element(const conv_ctx *ctx, int64_t index) {
+    const tk_conv *c = ctx->conv;
+    const tk_window *w = &c->window;
+    int64_t outs = tk_volume(w->out), f = index / outs % c->filters, b = index / outs / c->filters,
+            channels = c->channels / c->groups;
+    int64_t o[] = {index / (w->out[1] * w->out[2]) % w->out[0], index / w->out[2] % w->out[1], index % w->out[2]};
+    double sum = ctx->bias ? tk_get(ctx->bias, ctx->dtype, f) : 0;
+    for (int64_t ch = 0; ch < channels; ch++)
+        for (int64_t k = 0; k < tk_volume(w->kernel); k++) {
+            int64_t ks[] = {k / (w->kernel[1] * w->kernel[2]), k / w->kernel[2] % w->kernel[1], k % w->kernel[2]},
+                    at = 0;
+            bool inside = true;
+            for (int d = 0; d < TK_WINDOW_RANK; d++) {
+                int64_t i = o[d] * w->stride[d] - w->pad_begin[d] + ks[d] * w->dilation[d];
+                inside = inside && i >= 0 && i < w->inp[d];
+                at = at * w->inp[d] + i;
+            }
+            int64_t channel = f / (c->filters / c->groups) * channels + ch;
+            if (inside)
+                sum += tk_get(ctx->inp, ctx->dtype, (b * c->channels + channel) * tk_volume(w->inp) + at) *
+                       tk_get(ctx->weight, ctx->dtype, (f * channels + ch) * tk_volume(w->kernel) + k);
+        }
+    return sum;
+}
+
 static void conv_range(void *ctx, tk_share share) {
     const conv_ctx *c = ctx;
     for (int64_t i = share.begin; i < share.end; i++)
-        tk_put(c->out, c->dtype, i, tk_conv_ref(c->inp, c->weight, c->bias, c->conv, c->dtype, i));
+        tk_put(c->out, c->dtype, i, conv_element(c, i));
 }
 
 void tk_reference_conv_run(tk_queue *q, void *out, const void *inp, const void *weight, const void *bias,
@@ -129,8 +154,7 @@ void tk_reference_conv_run(tk_queue *q, void *out, const void *inp, const void *
                     &(conv_ctx){out, inp, weight, bias, conv, dtype});
 }
 
-/* Each element of narrow adds its share; tk_conv_transpose_ref, which looks for the shares of each result, takes too
- * long for whole images. */
+/* Each element of narrow adds its share to each result that it reaches. */
 void tk_reference_conv_transpose_run(tk_queue *q, void *wide, const void *narrow, const void *weight, const void *bias,
                                      const tk_conv *c, tk_dtype dtype, void *workspace) {
     const tk_window *w = &c->window;
@@ -213,270 +237,4 @@ void tk_reference_fold(tk_queue *q, void *out, const void *inp, int64_t planes, 
     for (int64_t i = 0; sums && i < planes * ins; i++)
         tk_put(out, dtype, i, sums[i]);
     free(sums);
-}
-
-/* --- attention -------------------------------------------------------------------------------- */
-
-typedef struct attention_ctx {
-    tk_queue *q;
-    tk_attention_results out;
-    tk_attention_operands in;
-    const tk_attention *a;
-    double ratio;
-    const tk_draw *draw; /* NULL: nothing is dropped */
-} attention_ctx;
-
-static const void *from(const void *data, int64_t at, tk_dtype dtype) {
-    return data ? (const char *)data + (size_t)at * tk_size(dtype) : NULL;
-}
-
-/* One item with bias and mask of the size of its scores. */
-static tk_attention single(const tk_attention *a) {
-    tk_attention one = {.items = 1,
-                        .s = a->s,
-                        .t = a->t,
-                        .d = a->d,
-                        .e = a->e,
-                        .scale = a->scale,
-                        .fill = a->fill,
-                        .bias_first = a->bias_first,
-                        .softcap = a->softcap};
-    one.bias_row = one.mask_row = a->t;
-    one.bias_column = one.mask_column = 1;
-    one.guard = a->guard;
-    return one;
-}
-
-static void put_item(const attention_ctx *c, int64_t item, const double *y, const double *p, const double *statistics,
-                     const uint8_t *kept) {
-    const tk_attention *a = c->a;
-    for (int64_t i = 0; c->out.statistics && i < 2 * a->s; i++)
-        tk_put(c->out.statistics, tk_wide(a->dtype), item * 2 * a->s + i, statistics[i]);
-    for (int64_t i = 0; i < a->s * a->e; i++)
-        tk_put(c->out.y, a->dtype, item * a->s * a->e + i, y[i]);
-    for (int64_t i = 0; i < a->s * a->t; i++) {
-        int64_t at = item * a->s * a->t + i;
-        if (c->out.p)
-            tk_put(c->out.p, a->dtype, at, c->draw && a->is_signed && !kept[i] ? -fabs(p[i]) : fabs(p[i]));
-        if (c->draw && c->out.dropped)
-            tk_put(c->out.dropped, a->dtype, at, kept[i] ? p[i] / (1 - c->ratio) : 0);
-        if (c->draw && c->out.keep)
-            c->out.keep[at] = kept[i];
-    }
-}
-
-/* One item's operands, all dense; flags of its mask; what is kept of its map. */
-typedef struct item_operands {
-    double *q, *kt, *v, *bias;
-    uint8_t *flags, *kept; /* of one allocation */
-} item_operands;
-
-static bool read_item(const attention_ctx *c, int64_t item, item_operands *o) {
-    const tk_attention *a = c->a;
-    tk_dtype type = a->dtype;
-    int64_t n = a->s * a->t;
-    o->q = tk_reference_numbers(c->q, from(c->in.q, tk_place(&a->q.at, item), type), a->s * a->d, type);
-    o->kt = tk_reference_numbers(c->q, from(c->in.kt, tk_place(&a->kt.at, item), type), a->d * a->t, type);
-    o->v = tk_reference_numbers(c->q, from(c->in.v, tk_place(&a->v.at, item), type), a->t * a->e, type);
-    o->bias = tk_reference_room(c->q, n);
-    o->flags = (uint8_t *)tk_reference_room(c->q, n / 4 + 1);
-    if (!o->q || !o->kt || !o->v || !o->bias || !o->flags)
-        return false;
-    o->kept = o->flags + n;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t row = i / a->t, column = i % a->t;
-        if (c->in.bias)
-            o->bias[i] =
-                tk_get(c->in.bias, type, tk_place(&a->bias_at, item) + row * a->bias_row + column * a->bias_column);
-        if (c->in.mask)
-            o->flags[i] = c->in.mask[tk_place(&a->mask_at, item) + row * a->mask_row + column * a->mask_column];
-        o->kept[i] = !c->draw || tk_reference_kept(c->draw, c->ratio, item * n + i);
-    }
-    return true;
-}
-
-static void free_item(item_operands *o) { free(o->q), free(o->kt), free(o->v), free(o->bias), free(o->flags); }
-
-static void run_item(const attention_ctx *c, const item_operands *o, double *y, double *p, double *statistics) {
-    tk_attention one = single(c->a);
-    tk_attention_ref(y, p, statistics, o->q, o->kt, o->v, c->in.bias ? o->bias : NULL, c->in.mask ? o->flags : NULL,
-                     c->draw ? o->kept : NULL, c->ratio, &one);
-}
-
-static void attention_item(void *ctx, tk_share share) {
-    const attention_ctx *c = ctx;
-    const tk_attention *a = c->a;
-    double *y = tk_reference_room(c->q, a->s * a->e), *p = tk_reference_room(c->q, a->s * a->t),
-           *statistics = tk_reference_room(c->q, 2 * a->s);
-    item_operands o;
-    if (read_item(c, share.begin, &o) && y && p && statistics) {
-        run_item(c, &o, y, p, statistics);
-        put_item(c, share.begin, y, p, statistics, o.kept);
-    }
-    free_item(&o);
-    free(y), free(p), free(statistics);
-}
-
-void tk_reference_attention_run(tk_queue *q, tk_attention_results out, tk_attention_operands in, const tk_attention *a,
-                                tk_number ratio, tk_seed seed, void *workspace) {
-    tk_draw draw = seed.pair ? tk_draw_of(seed) : (tk_draw){0};
-    attention_ctx c = {q, out, in, a, tk_reference_ratio(q, seed.pair != NULL, ratio), seed.pair ? &draw : NULL};
-    (void)workspace;
-    if (c.ratio >= 0)
-        tk_parallel_items(q, a->items, attention_item, &c);
-}
-
-/* One item of the gradient, all dense: p without flags; dropped, what y was made of; slope, d dropped / d p. */
-typedef struct item_grad {
-    double *dout, *q, *kt, *v, *p, *dropped, *slope, *ds;
-} item_grad;
-
-/* What does not get through the mask. */
-static void mask_scores(double *ds, const uint8_t *mask, const tk_attention *a, int64_t item) {
-    for (int64_t i = 0; mask && i < a->s * a->t; i++)
-        if (!mask[tk_place(&a->mask_at, item) + i / a->t * a->mask_row + i % a->t * a->mask_column])
-            ds[i] = 0;
-}
-
-/* mask NULL: all scores are reached. */
-static void score_gradients(const item_grad *g, const uint8_t *mask, const tk_attention *a, int64_t item) {
-    for (int64_t i = 0; i < a->s; i++) {
-        double *dp = g->ds + i * a->t, dot = 0;
-        for (int64_t j = 0; j < a->t; j++) {
-            for (int64_t k = 0; k < a->e; k++)
-                dp[j] += g->dout[i * a->e + k] * g->v[j * a->e + k];
-            dp[j] *= g->slope[i * a->t + j];
-            dot += dp[j] * g->p[i * a->t + j];
-        }
-        for (int64_t j = 0; j < a->t; j++)
-            dp[j] = (dp[j] - dot) * g->p[i * a->t + j];
-    }
-    if (a->bias_first)
-        mask_scores(g->ds, mask, a, item);
-}
-
-/* From the gradient of capped scores to that of the product. */
-static void uncap_scores(const item_grad *g, const tk_attention *a) {
-    for (int64_t i = 0; i < a->s * a->t; i++) {
-        double s = 0;
-        for (int64_t k = 0; k < a->d; k++)
-            s += a->scale * g->q[i / a->t * a->d + k] * g->kt[k * a->t + i % a->t];
-        double bent = tanh(s / a->softcap);
-        g->ds[i] *= 1 - bent * bent;
-    }
-}
-
-/* out [m, n] of item = scale sum_k a[k sa + i ta] b[k sb + j tb]. */
-static void put_product(void *out, const tk_attention *at, int64_t item, int64_t m, int64_t n, int64_t depth,
-                        const double *a, int64_t ta, int64_t sa, const double *b, int64_t tb, int64_t sb,
-                        double scale) {
-    for (int64_t i = 0; out && i < m * n; i++) {
-        double sum = 0;
-        for (int64_t k = 0; k < depth; k++)
-            sum += a[k * sa + i / n * ta] * b[k * sb + i % n * tb];
-        tk_put(out, at->dtype, item * m * n + i, scale * sum);
-    }
-}
-
-static void put_gradients(tk_attention_gradients out, const item_grad *g, const uint8_t *mask, const tk_attention *a,
-                          int64_t item) {
-    for (int64_t i = 0; out.ds && i < a->s * a->t; i++)
-        tk_put(out.ds, a->dtype, item * a->s * a->t + i, g->ds[i]);
-    mask_scores(g->ds, mask, a, item);
-    if (a->softcap != 0)
-        uncap_scores(g, a);
-    put_product(out.dq, a, item, a->s, a->d, a->t, g->ds, a->t, 1, g->kt, a->t, 1, a->scale);
-    put_product(out.dkt, a, item, a->d, a->t, a->s, g->q, 1, a->d, g->ds, 1, a->t, a->scale);
-    put_product(out.dv, a, item, a->t, a->e, a->s, g->dropped, 1, a->t, g->dout, 1, a->e, 1);
-}
-
-static void take_map(item_grad *g, tk_attention_saved in, const tk_attention *a, double ratio, int64_t first) {
-    for (int64_t i = 0; i < a->s * a->t; i++) {
-        bool kept = !in.is_dropped || (a->is_signed ? !signbit(g->p[i]) : in.keep[first + i] != 0);
-        g->p[i] = in.is_dropped && a->is_signed ? fabs(g->p[i]) : g->p[i];
-        g->slope[i] = kept ? 1 / (1 - ratio) : 0;
-        g->dropped[i] = in.is_dropped && !a->is_signed ? tk_get(in.dropped, a->dtype, first + i)
-                        : kept                         ? g->p[i] / (1 - ratio)
-                                                       : 0;
-    }
-}
-
-void tk_reference_attention_grad(tk_queue *q, tk_attention_gradients out, tk_attention_saved in, const tk_attention *a,
-                                 tk_number ratio, void *workspace) {
-    double part = tk_reference_ratio(q, in.is_dropped, ratio);
-    int64_t n = a->s * a->t;
-    tk_dtype type = a->dtype;
-    (void)workspace;
-    for (int64_t item = 0; part >= 0 && item < a->items; item++) {
-        item_grad g = {tk_reference_numbers(q, from(in.dout, item * a->s * a->e, type), a->s * a->e, type),
-                       tk_reference_numbers(q, from(in.q, tk_place(&a->q.at, item), type), a->s * a->d, type),
-                       tk_reference_numbers(q, from(in.kt, tk_place(&a->kt.at, item), type), a->d * a->t, type),
-                       tk_reference_numbers(q, from(in.v, tk_place(&a->v.at, item), type), a->t * a->e, type),
-                       tk_reference_numbers(q, from(in.p, item * n, type), n, type),
-                       tk_reference_room(q, n),
-                       tk_reference_room(q, n),
-                       tk_reference_room(q, n)};
-        if (g.dout && g.q && g.kt && g.v && g.p && g.dropped && g.slope && g.ds) {
-            take_map(&g, in, a, part, item * n);
-            score_gradients(&g, in.mask, a, item);
-            put_gradients(out, &g, in.mask, a, item);
-        }
-        free(g.dout), free(g.q), free(g.kt), free(g.v), free(g.p), free(g.dropped), free(g.slope), free(g.ds);
-    }
-}
-
-/* Adds an item's ds to the sums of its group. */
-static void add_scores(double *sums, const double *ds, int64_t n) {
-    for (int64_t i = 0; sums && i < n; i++)
-        sums[i] += ds[i];
-}
-
-/* One item, P by its definition, whatever the attention gave. Sums of ds [s, t] NULL: ds is a result. */
-static void tiled_item(const attention_ctx *c, tk_attention_gradients out, const void *dout, int64_t item,
-                       double *sums) {
-    const tk_attention *a = c->a;
-    int64_t n = a->s * a->t;
-    item_operands o;
-    double *y = tk_reference_room(c->q, a->s * a->e);
-    bool is_read = read_item(c, item, &o);
-    item_grad g = {tk_reference_numbers(c->q, from(dout, item * a->s * a->e, a->dtype), a->s * a->e, a->dtype),
-                   o.q,
-                   o.kt,
-                   o.v,
-                   tk_reference_room(c->q, n),
-                   tk_reference_room(c->q, n),
-                   tk_reference_room(c->q, n),
-                   tk_reference_room(c->q, n)};
-    if (is_read && y && g.dout && g.p && g.dropped && g.slope && g.ds) {
-        run_item(c, &o, y, g.p, NULL);
-        for (int64_t i = 0; i < n; i++) {
-            g.slope[i] = o.kept[i] ? 1 / (1 - c->ratio) : 0;
-            g.dropped[i] = o.kept[i] ? g.p[i] / (1 - c->ratio) : 0;
-        }
-        const uint8_t *mask = isfinite(a->fill) ? c->in.mask : NULL;
-        score_gradients(&g, mask, a, item);
-        add_scores(sums, g.ds, n);
-        out.ds = sums ? NULL : out.ds;
-        put_gradients(out, &g, mask, a, item);
-    }
-    free_item(&o);
-    free(y), free(g.dout), free(g.p), free(g.dropped), free(g.slope), free(g.ds);
-}
-
-void tk_reference_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, tk_attention_after after,
-                                       tk_attention_operands in, const tk_attention *a,
-                                       const tk_attention_groups *groups, tk_number ratio, tk_seed seed,
-                                       void *workspace) {
-    tk_draw draw = seed.pair ? tk_draw_of(seed) : (tk_draw){0};
-    double part = tk_reference_ratio(q, seed.pair != NULL, ratio);
-    attention_ctx c = {q, (tk_attention_results){0}, in, a, part, seed.pair ? &draw : NULL};
-    (void)workspace;
-    for (int64_t group = 0; part >= 0 && group < groups->groups; group++) {
-        double *sums = groups->sums ? tk_reference_room(q, a->s * a->t) : NULL;
-        for (int64_t i = 0; i < groups->members && (sums || !groups->sums); i++)
-            tiled_item(&c, out, after.dout, tk_place(&groups->group_at, group) + tk_place(&groups->member_at, i), sums);
-        for (int64_t i = 0; sums && i < a->s * a->t; i++)
-            tk_put(out.ds, a->dtype, group * a->s * a->t + i, sums[i]);
-        free(sums);
-    }
 }

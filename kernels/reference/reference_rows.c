@@ -82,23 +82,35 @@ static double of_row(const void *data, int64_t step, const tk_norm_rows *s, int6
     return tk_get(data, s->dtype, i / s->n * step + i % s->n);
 }
 
+static void row_statistics(double *out_mean, double *out_inv_std, const double *x, const tk_norm_rows *s) {
+    double mean = 0, variance = 0;
+    for (int64_t i = 0; i < s->n && s->centered; i++)
+        mean += x[i] / (double)s->n;
+    for (int64_t i = 0; i < s->n; i++)
+        variance += (x[i] - mean) * (x[i] - mean) / (double)s->n;
+    *out_mean = mean;
+    *out_inv_std = 1 / sqrt(variance + s->epsilon);
+}
+
 void tk_reference_norm(tk_queue *q, void *out, void *xhat, void *mean, void *inv_std, const void *inp,
                        const void *scale, const void *bias, const tk_norm_rows *s) {
-    int64_t n = s->rows * s->n;
-    double *x = tk_reference_numbers(q, inp, n, s->dtype), *ones = tk_reference_room(q, s->n),
-           *y = tk_reference_room(q, n), *m = tk_reference_room(q, s->rows), *inv = tk_reference_room(q, s->rows);
-    if (x && ones && y && m && inv) {
-        for (int64_t i = 0; i < s->n; i++)
-            ones[i] = 1;
-        tk_norm_ref(y, m, inv, x, ones, NULL, s);
-        for (int64_t i = 0; i < n; i++)
+    double *x = tk_reference_numbers(q, inp, s->rows * s->n, s->dtype);
+    for (int64_t row = 0; x && row < s->rows; row++) {
+        double m, inv;
+        row_statistics(&m, &inv, x + row * s->n, s);
+        for (int64_t i = row * s->n; i < (row + 1) * s->n; i++) {
+            double y = (x[i] - m) * inv;
             tk_put(out, s->dtype, i,
-                   y[i] * of_row(scale, s->scale_step, s, i) + (bias ? of_row(bias, s->bias_step, s, i) : 0));
-        put_all(xhat, s->dtype, y, n);
-        put_all(mean, s->stat_dtype, m, s->rows);
-        put_all(inv_std, s->stat_dtype, inv, s->rows);
+                   y * of_row(scale, s->scale_step, s, i) + (bias ? of_row(bias, s->bias_step, s, i) : 0));
+            if (xhat)
+                tk_put(xhat, s->dtype, i, y);
+        }
+        if (mean)
+            tk_put(mean, s->stat_dtype, row, m);
+        if (inv_std)
+            tk_put(inv_std, s->stat_dtype, row, inv);
     }
-    free(x), free(ones), free(y), free(m), free(inv);
+    free(x);
 }
 
 void tk_reference_scale_bias(tk_queue *q, void *out, const void *xhat, const void *scale, const void *bias,

@@ -6,8 +6,8 @@
 
 #define KERNEL_ENTRY(name, parameters, arguments) .name = tk_reference_##name,
 #define WORKSPACE_ENTRY(name, parameters, arguments) .name = tk_##name,
-const tk_table tk_table_reference = {TK_KERNELS(KERNEL_ENTRY) TK_CHAIN_KERNELS(KERNEL_ENTRY) TK_NORM_CHAIN_KERNELS(
-    KERNEL_ENTRY) TK_POINTWISE_BOTH_KERNELS(KERNEL_ENTRY) TK_WORKSPACES(WORKSPACE_ENTRY)};
+const tk_table tk_table_reference = {TK_KERNELS(KERNEL_ENTRY) TK_FUSED_KERNELS(KERNEL_ENTRY)
+                                         TK_WORKSPACES(WORKSPACE_ENTRY)};
 
 double *tk_reference_room(tk_queue *q, int64_t n) {
     double *numbers = calloc((size_t)n + 1, sizeof *numbers);

@@ -1,6 +1,6 @@
 /* grid_sample_cuda.cu: GridSample on a CUDA device: a thread has a place of some channels, so that what is read there
  * is worked out once for all of them, and sums up in the order of the CPU's. */
-#include "../common/walk.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
 #include "grid_taps.h"
 TK_GRID_KERNELS(TK_DECLARE_CUDA)

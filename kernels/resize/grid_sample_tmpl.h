@@ -1,4 +1,5 @@
-/* grid_sample_tmpl.h: one place of all channels for one element type. Set before including: T, SUFFIX. */
+/* grid_sample_tmpl.h: x [channels, inp...], taps of a place -> y [channels, that place].
+ * One place of all channels for one element type. Set before including: T, SUFFIX. */
 static void TK_CAT(sample_channels, SUFFIX)(const grid_ctx *c, int64_t item, int64_t place, const int64_t *at,
                                             const double *weights, int n) {
     const tk_grid_sample *s = c->s;

@@ -1,6 +1,6 @@
 /* resize_cuda.cu: Resize and its gradient on a CUDA device: a thread has an element of the result, and sums up what the
  * tables say that it reads. The gradient reads dY the same way, so nothing is added by atomics. */
-#include "../common/walk.cuh"
+#include "../cuda/walk.cuh"
 extern "C" {
 #include "resize.h"
 TK_RESIZE_KERNELS(TK_DECLARE_CUDA)

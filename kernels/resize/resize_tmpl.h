@@ -1,4 +1,5 @@
-/* resize_tmpl.h: lines of a resize for one element type. Set before including: T, SUFFIX. */
+/* resize_tmpl.h: lines [inner] of x, each with a weight -> a line [inner] of y.
+ * Lines of a resize for one element type. Set before including: T, SUFFIX. */
 
 /* line = or += weight inp, n elements. */
 TK_VECTOR static void TK_CAT(add_line, SUFFIX)(T *line, const S *inp, T weight, int64_t n, bool begins) {

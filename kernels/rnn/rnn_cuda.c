@@ -1,6 +1,6 @@
 /* rnn_cuda.c: recurrent layers on a CUDA device: the driver with the kernels of rnn_cuda.h. Nothing is waited for. */
 #include "rnn_cuda.h"
-#include "../common/cuda_queue.h"
+#include "../cuda/cuda_queue.h"
 #include "../movement/cast.h"
 
 TK_RNN_KERNELS(TK_DECLARE_CUDA)

@@ -2,7 +2,7 @@
  * the CPU computes of it (rnn_point.h). */
 #ifndef TK_RNN_ROWS_CUH
 #define TK_RNN_ROWS_CUH
-#include "../common/device.cuh"
+#include "../cuda/device.cuh"
 extern "C" {
 #include "rnn_cuda.h"
 #define T float

@@ -1,5 +1,6 @@
-/* rnn_rows_tmpl.h: rows of gates, for one type. Set before including: T, SUFFIX. A loop of several functions is too
- * much for the compiler to make vector code of: of an LSTM each has a loop of its own. */
+/* rnn_rows_tmpl.h: gates [gates hidden], c, h [hidden] -> c, h [hidden]; back: dh, dc -> the gradients of gates.
+ * Rows of gates, for one type. Set before including: T, SUFFIX. A loop of several functions is too much for the
+ * compiler to make vector code of: of an LSTM each has a loop of its own. */
 #include "rnn_point.h"
 
 #define ROW(name) TK_CAT(name, SUFFIX)

@@ -2,9 +2,9 @@
  * in the registers of a team of threads (row.cuh) with its largest element. */
 #ifndef TK_SOFTMAX_DEVICE_CUH
 #define TK_SOFTMAX_DEVICE_CUH
-#include "../common/column.cuh"
-#include "../common/fast_math.cuh"
-#include "../common/row.cuh"
+#include "../cuda/column.cuh"
+#include "../cuda/fast_math.cuh"
+#include "../cuda/row.cuh"
 extern "C" {
 #include "softmax.h"
 TK_SOFTMAX_KERNELS(TK_DECLARE_CUDA)

@@ -1,6 +1,6 @@
-/* softmax_tmpl.h: the loops of softmax_cpu.c for one element type. Set before including: T, SUFFIX, EXP (of T). Columns
- * [first, first + n) of one outer index are walked together where the axis is not the last; a single row has its own
- * loops. */
+/* softmax_tmpl.h: x [outer, n, inner] -> largest, sum [outer, inner] -> y [outer, n, inner].
+ * The loops of softmax_cpu.c for one element type. Set before including: T, SUFFIX, EXP (of T). Columns [first, first +
+ * n) of one outer index are walked together where the axis is not the last; a single row has its own loops. */
 #include "softmax_rows.h"
 
 TK_VECTOR static double TK_CAT(row_sum_exp, SUFFIX)(const S *x, int64_t n, T largest) {

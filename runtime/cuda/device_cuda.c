@@ -3,7 +3,7 @@
  * CUDA's gives an error, so that one program serves all machines. */
 #include "../../kernels/conv/conv_cudnn.h"
 #include "../../kernels/matmul/cublas.h"
-#include "../../kernels/table_cuda.h"
+#include "../../kernels/cuda/table_cuda.h"
 #include "nccl_cuda.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* check_attention.c: attention and its gradients on the emulated device: masks and biases of all strides, shared
  * operands, softcaps, dropout kept in bytes and in signs, groups, in one part and in many. */
 #include "../../kernels/attention/attention_map.h"
-#include "../../kernels/common/cuda_queue.h"
+#include "../../kernels/cuda/cuda_queue.h"
 #include "cuda_case.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* check_optimizer.c: updates of many tensors by every rule on the emulated device, beside the definitions and beside
  * the CPU's bits: all types, odd sizes and addresses, over their operands, more tensors than a launch takes; and the
  * norm of all gradients, the same bits for every grid and address. */
-#include "../../kernels/common/cuda_queue.h"
+#include "../../kernels/cuda/cuda_queue.h"
 #include "cuda_case.h"
 #include <math.h>
 #include <stdio.h>

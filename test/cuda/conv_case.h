@@ -1,7 +1,7 @@
 /* conv_case.h: convolutions for the checks: windows, and running one with cuDNN and without it. */
 #ifndef CONV_CASE_H
 #define CONV_CASE_H
-#include "../../kernels/common/cuda_queue.h"
+#include "../../kernels/cuda/cuda_queue.h"
 #include "cuda_case.h"
 
 /* Of all dims of a rank alike, each of which is one larger than the one before; at the end one less is padded. */

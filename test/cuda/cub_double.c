@@ -1,8 +1,8 @@
-/* cub_double.c: sorts and sums of kernels/common/cub.h for the emulated device: work on the stream, as CUB's kernels
+/* cub_double.c: sorts and sums of kernels/cuda/cub.h for the emulated device: work on the stream, as CUB's kernels
  * are, that asks for what it reads and writes. What CUB leaves open is different here: it fills its room and the place
  * that pairs came from with bits that are no number, and pairs lie where they were where there is an even number. */
 #include "cuda_work.h"
-#include "kernels/common/cub.h"
+#include "kernels/cuda/cub.h"
 #include <stdlib.h>
 #include <string.h>
 

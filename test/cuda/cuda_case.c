@@ -1,7 +1,7 @@
 /* cuda_case.c: operands on the host and on the emulated device, comparisons, and the main function of all checks. */
 #include "cuda_case.h"
 #include "../../kernels/reference/reference.h"
-#include "../../kernels/table_cuda.h"
+#include "../../kernels/cuda/table_cuda.h"
 #include "runtime/device/device.h"
 #include "emulation_host.h"
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "lean_kernels.h"
 #include "../../kernels/attention/attention_map.h"
 #include "../../kernels/common/types.h"
-#include "../../kernels/table_cuda.h"
+#include "../../kernels/cuda/table_cuda.h"
 #include "runtime/device/device.h"
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * recorded, and what they find wrong. */
 #include "test/unit/cases.h"
 #include "cuda_work.h"
-#include "kernels/common/cub.h"
+#include "kernels/cuda/cub.h"
 #include <stdlib.h>
 #include <string.h>
 

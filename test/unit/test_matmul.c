@@ -2,6 +2,7 @@
  * bands, and the same bits at 1 and 2 threads. Products by primitives are of floats here: those of 16-bit types, which
  * not every processor has, differ in a number that the library is given. */
 #include "kernel_test.h"
+#include "kernels/reference/reference.h"
 #include "kernels/common/types.h"
 #include "kernels/matmul/primitive.h"
 
@@ -58,7 +59,7 @@ static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double
     multiply(out, a, b, &p, dtype, workspace, primitives);
     use_threads(1);
     multiply(again, a, b, &p, dtype, workspace, primitives);
-    tk_product_ref(ref, a, b, &p, dtype);
+    tk_reference_product_run(queue(), ref, a, b, &p, dtype, NULL);
     assert_memory_equal(out, again, bytes);
     double tolerance = (dtype == TK_F64 ? 1e-15 : tk_is_float(dtype) ? 2e-7 : 0) * (double)(k + 1);
     double place = dtype == TK_F16 ? 0x1p-10 : dtype == TK_BF16 ? 0x1p-7 : 0; /* both are rounded */

@@ -1,6 +1,7 @@
 /* test_norm.c: LayerNormalization and its gradient against their definitions, over sizes and with scales of 0, the same
  * bits at 1 and 2 threads; the channel normalizations on small cases worked out by hand or from LayerNormalization. */
 #include "kernel_test.h"
+#include "kernels/reference/reference.h"
 #include "kernels/norm/norm_y.h"
 
 static void near(const float *got, const double *exact, int64_t n, double tolerance) {
@@ -17,6 +18,17 @@ static double *widened(const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         out[i] = (double)x[i];
     return out;
+}
+
+/* The gradient by the reference kernels, in double whatever `of` says of types. */
+static void exact_grad(double *dx, double *dscale, double *dbias, const double *dy, const double *x,
+                       const double *scale, const tk_norm_rows *of) {
+    tk_norm_rows s = *of;
+    s.dtype = s.stat_dtype = TK_F64;
+    double *mean = calloc(2 * (size_t)s.rows + 1, sizeof *mean), *inv = mean + s.rows;
+    tk_reference_norm(queue(), dx, NULL, mean, inv, x, scale, NULL, &s);
+    tk_reference_norm_grad(queue(), dx, dscale, dbias, dy, x, scale, mean, inv, &s, NULL);
+    free(mean);
 }
 
 /* A layer's operands and results at one size: f32 and the same in double. */
@@ -40,7 +52,8 @@ static void one_layer(int64_t rows, int64_t n, double offset, bool centered) {
     size_t needed = tk_norm_grad_workspace(&s);
     void *workspace = needed ? malloc(needed) : NULL; /* without rows there is none, as in a run */
 
-    tk_norm_ref(yd, md, vd, xd, sd, bd, &s);
+    const tk_norm_rows wide = {rows, n, 1e-5, centered, TK_F64, TK_F64};
+    tk_reference_norm(queue(), yd, NULL, md, vd, xd, sd, bd, &wide);
     use_threads(3);
     tk_norm(queue(), y, xhat, centered ? mean : NULL, inv, x, scale, bias, &s);
     use_threads(1);
@@ -54,7 +67,7 @@ static void one_layer(int64_t rows, int64_t n, double offset, bool centered) {
     if (centered)
         near(mean, md, rows, 1e-6);
 
-    tk_norm_grad_ref(yd, dsd, dbd, dyd, xd, sd, &s);
+    exact_grad(yd, dsd, dbd, dyd, xd, sd, &s);
     use_threads(2);
     tk_norm_grad(queue(), y, ds, db, dy, x, scale, centered ? mean : NULL, inv, &s, workspace);
     use_threads(1);
@@ -97,7 +110,7 @@ TEST(tiny_scales) {
         bias[i] = i % 6 == 0 ? 0.5f : scale[i] * (float)(1 << i % 11);
     }
     double *xd = widened(x, ROWS * N), *dyd = widened(dy, ROWS * N), *sd = widened(scale, N);
-    tk_norm_grad_ref(dxd, dsd, dbd, dyd, xd, sd, &s);
+    exact_grad(dxd, dsd, dbd, dyd, xd, sd, &s);
     tk_norm(queue(), y, xhat, NULL, inv, x, scale, bias, &s);
     tk_norm_xhat_grad(queue(), dx, ds, db, dy, xhat, scale, inv, &s, workspace);
     near(dx, dxd, ROWS * N, 2e-6);
@@ -133,7 +146,7 @@ TEST(from_y) {
     for (int64_t i = 0; i < ROWS; i++)
         for (int k = 0; k < 6; k++)
             assert_true(kept[i * 6 + k] == (k < 4 ? xhat[i * N + channels[k]] : 0));
-    tk_norm_grad_ref(dxd, dsd, dbd, dyd, xd, sd, &s);
+    exact_grad(dxd, dsd, dbd, dyd, xd, sd, &s);
     tk_norm_from_y_grad(queue(), dx, ds, db, dy, y, scale, bias, inv, channels, kept, 6, &s, workspace);
     near(dx, dxd, ROWS * N, 2e-6);
     near(ds, dsd, N, 2e-6);
@@ -177,8 +190,8 @@ TEST(group_norm) {
         ones[i] = 1;
     xd = widened(x, N);
     for (int64_t groups = 1; groups <= CHANNELS; groups *= groups == 1 ? 2 : 3) {
-        tk_norm_ref(exact, NULL, NULL, xd, ones, NULL,
-                    &(tk_norm_rows){BATCH * groups, CHANNELS / groups * INNER, 1e-3, true, TK_F64, TK_F64});
+        tk_reference_norm(queue(), exact, NULL, NULL, NULL, xd, ones, NULL,
+                          &(tk_norm_rows){BATCH * groups, CHANNELS / groups * INNER, 1e-3, true, TK_F64, TK_F64});
         for (int i = 0; i < N; i++)
             exact[i] = exact[i] * (double)scale[i / INNER % CHANNELS] + (double)bias[i / INNER % CHANNELS];
         tk_group_norm(queue(), (tk_channel_results){.y = y},

@@ -1,6 +1,6 @@
 /* elementwise_ref.c: the unary and binary ops as ONNX defines them, on one element in double precision: what the tests
  * compare with. */
-#include "elementwise.h"
+#include "../elementwise/elementwise.h"
 #include <math.h>
 #include <string.h>
 

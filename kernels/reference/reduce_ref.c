@@ -1,6 +1,6 @@
 /* reduce_ref.c: one result of every reduction by its definition. */
 #include "../common/types.h"
-#include "reduce.h"
+#include "../reduce/reduce.h"
 #include <math.h>
 
 static int64_t place(int64_t index, int n, const int64_t *dims, const int64_t *strides) {

@@ -1,5 +1,5 @@
 /* linear_loss_ref.c: the loss of linear_loss.h and its gradients by their definition: a row at a time, in double. */
-#include "linear_loss.h"
+#include "../loss/linear_loss.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

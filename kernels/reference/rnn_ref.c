@@ -1,7 +1,7 @@
 /* rnn_ref.c: recurrent layers as their definition reads, one sequence after the other, and the gradient by the chain
  * rule: what a step computed is on a tape, which is read backward. */
 #include "../common/types.h"
-#include "rnn.h"
+#include "../rnn/rnn.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #ifndef TK_GATHER_CUH
 #define TK_GATHER_CUH
 #include "device.cuh"
-#include "window.h"
+#include "../common/window.h"
 
 /* Which place's window has element `inp` at tap k, in one dim; -1: none. */
 __device__ __forceinline__ int64_t tk_sender(const tk_window &w, int d, int64_t inp, int64_t k) {

@@ -9,7 +9,7 @@
 #define TK_FAST_MATH_CUH
 #include "device.cuh"
 extern "C" {
-#include "functions.h"
+#include "../common/functions.h"
 }
 #include <float.h>
 

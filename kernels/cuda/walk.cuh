@@ -4,7 +4,7 @@
 #define TK_WALK_CUH
 #include "device.cuh"
 extern "C" {
-#include "broadcast.h"
+#include "../common/broadcast.h"
 }
 
 /* n / by = (n factor / 2^32 + n) >> shift for 0 <= n < 2^31, by < 2^31, and likewise with 64 bits for n < 2^63:

@@ -1,5 +1,5 @@
 /* softmax_ref.c: Softmax, LogSoftmax and their gradients by their definitions. */
-#include "softmax.h"
+#include "../softmax/softmax.h"
 #include <math.h>
 
 void tk_softmax_ref(double *out, const double *inp, tk_softmax_shape shape, bool logarithm) {

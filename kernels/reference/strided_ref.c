@@ -1,5 +1,5 @@
 /* strided_ref.c: the strided copy as its definition reads. */
-#include "movement.h"
+#include "../movement/movement.h"
 #include <string.h>
 
 void tk_copy_strided_ref(void *out, const void *inp, const tk_strided *box, size_t element) {

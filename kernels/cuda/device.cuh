@@ -25,11 +25,11 @@
 extern "C" {
 #include "../kernel.h"
 #include "cuda_queue.h"
-#include "half.h"
-#include "math.h"
-#include "philox.h"
-#include "places.h"
-#include "types.h"
+#include "../common/half.h"
+#include "../common/math.h"
+#include "../common/philox.h"
+#include "../common/places.h"
+#include "../common/types.h"
 }
 
 /* --- launches --------------------------------------------------------------------------------- */
