@@ -21,10 +21,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import linear_loss_cases, optimizer_definitions, philox_draws, recurrent_cases, resize_cases  # noqa: E402
+import linear_loss_cases, optimizer_definitions, philox_draws, recurrent_cases, resize_cases, small_cases  # noqa: E402
 from compare import by_onnxruntime, load, max_error, near  # noqa: E402
 from programs import case as run_case, check as holds, finish, path, run  # noqa: E402
-from small_definitions import det_grad, sigmoid, swish_grad  # noqa: E402
 from tolerances import GRADCHECK, GRADCHECK_STEP, LEAN  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -164,11 +163,7 @@ def from_y_grad(dy, y, scale, inv, channels, kept, bias=None, *, axis, center):
 
 
 DEFINITIONS = {
-    "Atan2": lambda y, x: (np.arctan2(y, x),),
-    "BernoulliLog": lambda p, outcome=1: (np.maximum(np.log(np.where(outcome, p, 1 - p) + 1e-300), -100),),
-    "Sinc": lambda x: (np.sinc(x),),
-    "MulOrZero": lambda a, b: (a * np.where(a == 0, 1, b),),
-    "DetGrad": det_grad,
+    **small_cases.DEFINITIONS,
     "GlobalNorm": optimizer_definitions.global_norm,
     "Accumulate": optimizer_definitions.accumulate,
     "Adagrad": optimizer_definitions.adagrad,
@@ -203,8 +198,6 @@ DEFINITIONS = {
     "RandomNormal": philox_draws.random_normal,
     "RandomUniform": philox_draws.random_uniform,
     "ScaleBias": lambda xhat, scale, bias=None, axis=-1: (xhat * scale + (0 if bias is None else bias),),
-    "Swish": lambda x, alpha=1.0: (x * sigmoid(alpha * x),),
-    "SwishGrad": swish_grad,
 }
 EXACT = ("Dropout", "DropoutGrad", "RandomUniform")  # every bit is defined
 
@@ -404,19 +397,7 @@ def from_y_cases():
 
 
 def other_cases():
-    for outcome in (0, 1):
-        case("BernoulliLog", np.array([0, 2.0**-20, 0.25, 0.5, 1 - 2.0**-10, 1]), outcome=outcome, types=FLOATS)
-    signs = np.array([-0.0, 0.0, 0.5, -2.0, np.inf, -np.inf])
-    case("Atan2", np.repeat(signs, 6).reshape(6, 6), signs, types=FLOATS[:1])
-    case("Sinc", np.array([0, -0.0, 0.25, -1.5, 3e-4]), types=FLOATS)
-    case("MulOrZero", np.array([0, -0.0, 0, 2]), np.array([np.inf, -1, np.nan, 0.5]), types=FLOATS)
-    for n in (2, 3, 5):
-        case("DetGrad", f(2, 3), f(2, 3, n, n), dynamic=n == 3)
-    case("DetGrad", f(), np.outer(f(4), f(4)) + np.outer(f(4), f(4)) + np.outer(f(4), f(4)))  # singular
-    for alpha in (1.0, 1.702):
-        case("Swish", f(3, 5), alpha=alpha, types=FLOATS)
-        case("SwishGrad", f(3, 5), f(3, 5), alpha=alpha, types=FLOATS, dynamic=True)
-    case("SwishGrad", f(3, 5), f(3, 5), types=(np.float16,))
+    small_cases.add(case, f, FLOATS)
 
 
 def optimizer_cases():
