@@ -94,16 +94,12 @@ static void product_f64(tk_queue *q, double *out, const double *a, const double 
 #define T float
 #define SUFFIX f32
 #define DTYPE TK_F32
-#define EXP tk_expf
 #include "../softmax/softmax_rows.h"
-#undef EXP
 #include "attention_tmpl.h"
 #define T double
 #define SUFFIX f64
 #define DTYPE TK_F64
-#define EXP exp
 #include "../softmax/softmax_rows.h"
-#undef EXP
 #include "attention_tmpl.h"
 #define T float
 #define SUFFIX f16

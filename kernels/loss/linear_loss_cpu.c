@@ -74,11 +74,9 @@ typedef struct walk {
 
 #define T float
 #define SUFFIX f32
-#define EXP tk_expf
 #include "linear_loss_tmpl.h"
 #define T double
 #define SUFFIX f64
-#define EXP exp
 #include "linear_loss_tmpl.h"
 
 static bool is_wide(const walk *w) { return tk_wide(w->shape->dtype) == TK_F64; }

@@ -1,5 +1,5 @@
 /* linear_loss_tmpl.h: scores [rows of a chunk, classes] -> log sum exp, loss [rows]; scores -> dscores over them.
- * A chunk's rows between the products, for one type to compute in. Set before including: T, SUFFIX, EXP (of T). */
+ * A chunk's rows between the products, for one type to compute in. Set before including: T, SUFFIX. */
 #include "../softmax/softmax_sums.h"
 
 TK_VECTOR static void TK_CAT(add_row, SUFFIX)(T *z, const T *b, int64_t n) {
@@ -69,7 +69,6 @@ TK_VECTOR static void TK_CAT(add_columns, SUFFIX)(double *sum, const T *z, int64
 }
 #undef T
 #undef SUFFIX
-#undef EXP
 #undef LANES
 #undef BLOCK
 #undef SUM_OF

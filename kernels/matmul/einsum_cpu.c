@@ -21,22 +21,8 @@ static void places(const tk_einsum *e, int64_t index, int first, int last, const
     }
 }
 
-#define T float
-#define SUFFIX f32
-#define SUM double
-#include "einsum_tmpl.h"
-#define T double
-#define SUFFIX f64
-#define SUM double
-#include "einsum_tmpl.h"
-#define T float
-#define SUFFIX f16
-#define SUM double
-#include "einsum_tmpl.h"
-#define T float
-#define SUFFIX bf16
-#define SUM double
-#include "einsum_tmpl.h"
+#define TEMPLATE "../matmul/einsum_tmpl.h"
+#include "../common/each_float.h"
 #define T uint32_t
 #define SUFFIX u32
 #define SUM uint32_t

@@ -1,5 +1,8 @@
 /* einsum_tmpl.h: operands [their dims...] -> out [kept dims...], a sum over the other dims each.
- * Elements of the plain Einsum loop for one element type. Set before including: T, SUFFIX, SUM. */
+ * Elements of the plain Einsum loop for one element type. Set before including: T, SUFFIX, and SUM of integers. */
+#ifndef SUM
+#define SUM double
+#endif
 static void TK_CAT(elements, SUFFIX)(void *ctx, tk_share share) {
     const einsum_ctx *c = ctx;
     const tk_einsum *e = c->e;

@@ -41,26 +41,8 @@ static int64_t window_place(const tk_window *w, int d, int64_t i, int64_t k) {
     return at >= 0 && at % w->stride[d] == 0 && at / w->stride[d] < w->out[d] ? at / w->stride[d] : -1;
 }
 
-#define T float
-#define SUFFIX f32
-#define LOWEST -INFINITY
-#define FLOAT
-#include "pool_tmpl.h"
-#define T double
-#define SUFFIX f64
-#define LOWEST -INFINITY
-#define FLOAT
-#include "pool_tmpl.h"
-#define T float
-#define SUFFIX f16
-#define LOWEST -INFINITY
-#define FLOAT
-#include "pool_tmpl.h"
-#define T float
-#define SUFFIX bf16
-#define LOWEST -INFINITY
-#define FLOAT
-#include "pool_tmpl.h"
+#define TEMPLATE "../pool/pool_tmpl.h"
+#include "../common/each_float.h"
 #define T int8_t
 #define SUFFIX i8
 #define LOWEST INT8_MIN

@@ -1,6 +1,10 @@
 /* pool_tmpl.h: a plane [inp...] -> [out...], with places of maxima [out...].
- * One plane of a pool for one element type. Set before including: T, SUFFIX, LOWEST, and FLOAT for floats. Not a number
- * is a maximum. */
+ * One plane of a pool for one element type. Set before including: T, SUFFIX, and LOWEST of integers. Not a number is a
+ * maximum. */
+#ifndef LOWEST
+#define LOWEST -INFINITY
+#define FLOAT
+#endif
 #ifdef FLOAT
 #define IS_NAN(v) isnan(v)
 #else

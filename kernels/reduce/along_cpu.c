@@ -14,22 +14,8 @@ typedef struct along_ctx {
 } along_ctx;
 typedef void (*along_fn)(const along_ctx *c, int64_t outer);
 
-#define T float
-#define U float
-#define SUFFIX f32
-#include "along_tmpl.h"
-#define T double
-#define U double
-#define SUFFIX f64
-#include "along_tmpl.h"
-#define T float
-#define U float
-#define SUFFIX f16
-#include "along_tmpl.h"
-#define T float
-#define U float
-#define SUFFIX bf16
-#include "along_tmpl.h"
+#define TEMPLATE "../reduce/along_tmpl.h"
+#include "../common/each_float.h"
 #define T int8_t
 #define U uint32_t
 #define SUFFIX i8
@@ -51,7 +37,6 @@ typedef void (*along_fn)(const along_ctx *c, int64_t outer);
 #define SUFFIX i32
 #include "along_tmpl.h"
 #define T uint32_t
-#define U uint32_t
 #define SUFFIX u32
 #include "along_tmpl.h"
 #define T int64_t
@@ -59,7 +44,6 @@ typedef void (*along_fn)(const along_ctx *c, int64_t outer);
 #define SUFFIX i64
 #include "along_tmpl.h"
 #define T uint64_t
-#define U uint64_t
 #define SUFFIX u64
 #include "along_tmpl.h"
 

@@ -1,6 +1,9 @@
 /* along_tmpl.h: x [outer, n, inner] -> index [outer, inner], or sums [outer, n, inner].
- * ArgMax, ArgMin and CumSum of one element type, for one outer index. Set before including: T, SUFFIX, U (sums wrap).
- * */
+ * ArgMax, ArgMin and CumSum of one element type, for one outer index. Set before including: T, SUFFIX, and U of
+ * integers, in which sums wrap. */
+#ifndef U
+#define U T
+#endif
 static void TK_CAT(arg, SUFFIX)(const along_ctx *c, int64_t outer) {
     const S *x = (const S *)c->inp + outer * c->n * c->inner;
     int64_t *out = (int64_t *)c->out + outer * c->inner;

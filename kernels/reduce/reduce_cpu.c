@@ -19,90 +19,28 @@ typedef struct reducer {
 TK_INLINE float finite_f32(float x) { return x - x == 0 ? x : 0; }
 TK_INLINE double finite_f64(double x) { return x - x == 0 ? x : 0; }
 
-#define T float
-#define SUFFIX f32
-#define SUM double
-#define U float
-#define FINITE(x) finite_f32(x)
-#define EXP_SUM float
-#define EXP(x, m) tk_expf((x)-FINITE(m))
-#define ABS(x) fabsf(x)
-#define MEAN(sum, count) ((sum) / (double)(count))
-#include "reduce_type.h"
-#define T double
-#define SUFFIX f64
-#define SUM double
-#define U double
-#define FINITE(x) finite_f64(x)
-#define EXP_SUM double
-#define EXP(x, m) exp((x)-FINITE(m))
-#define ABS(x) fabs(x)
-#define MEAN(sum, count) ((sum) / (double)(count))
-#include "reduce_type.h"
-
-#define T float
-#define SUFFIX f16
-#define SUM double
-#define U float
-#define FINITE(x) finite_f32(x)
-#define EXP_SUM float
-#define EXP(x, m) tk_expf((x)-FINITE(m))
-#define ABS(x) fabsf(x)
-#define MEAN(sum, count) ((sum) / (double)(count))
-#include "reduce_type.h"
-#define T float
-#define SUFFIX bf16
-#define SUM double
-#define U float
-#define FINITE(x) finite_f32(x)
-#define EXP_SUM float
-#define EXP(x, m) tk_expf((x)-FINITE(m))
-#define ABS(x) fabsf(x)
-#define MEAN(sum, count) ((sum) / (double)(count))
-#include "reduce_type.h"
-
-#define INT_EXP(x, m) exp((double)(x) - (double)(m))
+#define TEMPLATE "../reduce/reduce_type.h"
+#include "../common/each_float.h"
 #define INT_ABS(x) ((x) < 0 ? 0 - (U)(x) : (U)(x))
-#define INT_MEAN(sum, count) ((count) ? (T)(sum) / (T)(count) : 0)
 #define T int32_t
 #define SUFFIX i32
 #define SUM uint32_t
-#define U uint32_t
-#define FINITE(x) (x)
-#define EXP_SUM double
-#define EXP INT_EXP
 #define ABS INT_ABS
-#define MEAN INT_MEAN
 #include "reduce_type.h"
 #define T int64_t
 #define SUFFIX i64
 #define SUM uint64_t
-#define U uint64_t
-#define FINITE(x) (x)
-#define EXP_SUM double
-#define EXP INT_EXP
 #define ABS INT_ABS
-#define MEAN INT_MEAN
 #include "reduce_type.h"
 #define T uint32_t
 #define SUFFIX u32
 #define SUM uint32_t
-#define U uint32_t
-#define FINITE(x) (x)
-#define EXP_SUM double
-#define EXP INT_EXP
 #define ABS(x) (x)
-#define MEAN INT_MEAN
 #include "reduce_type.h"
 #define T uint64_t
 #define SUFFIX u64
 #define SUM uint64_t
-#define U uint64_t
-#define FINITE(x) (x)
-#define EXP_SUM double
-#define EXP INT_EXP
 #define ABS(x) (x)
-#define MEAN INT_MEAN
 #include "reduce_type.h"
 
 /* The larger and the smaller of two; NaN wins. */

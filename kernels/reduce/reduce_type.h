@@ -1,6 +1,21 @@
-/* reduce_type.h: the reducers of one element type that has sums. Set before including: T, SUFFIX; SUM, the type of sums
- * of rows and of blocks; U, in which sums within a block do not overflow; FINITE(x), 0 for an infinity; EXP_SUM, the
- * type of sums of EXP(x, m) = e^(x - m); ABS(x); MEAN(sum, count). */
+/* reduce_type.h: x [outer..., reduced..., inner] -> out [outer..., inner].
+ * The reducers of one element type that has sums. Set before including: T, SUFFIX; of integers SUM, in which sums wrap,
+ * and ABS(x). Sums of rows and of blocks are SUMs, those within a block are Us; FINITE(x) is 0 for an infinity. */
+#ifdef SUM
+#define U SUM
+#define FINITE(x) (x)
+#define EXP_SUM double
+#define EXP(x, m) exp((double)(x) - (double)(m))
+#define MEAN(sum, count) ((count) ? (T)(sum) / (T)(count) : 0)
+#else
+#define SUM double
+#define U T
+#define FINITE(x) _Generic((T)0, float : finite_f32, double : finite_f64)(x)
+#define EXP_SUM T
+#define EXP(x, m) TK_EXP_OF(T)((x)-FINITE(m))
+#define ABS(x) _Generic((T)0, float : fabsf, double : fabs)(x)
+#define MEAN(sum, count) ((sum) / (double)(count))
+#endif
 #define ADD(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))
 #define PLAIN(x, m) (x)

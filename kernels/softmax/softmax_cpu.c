@@ -16,22 +16,8 @@ struct softmax_ctx {
     softmax_fn fn;
 };
 
-#define T float
-#define SUFFIX f32
-#define EXP tk_expf
-#include "softmax_tmpl.h"
-#define T double
-#define SUFFIX f64
-#define EXP exp
-#include "softmax_tmpl.h"
-#define T float
-#define SUFFIX f16
-#define EXP tk_expf
-#include "softmax_tmpl.h"
-#define T float
-#define SUFFIX bf16
-#define EXP tk_expf
-#include "softmax_tmpl.h"
+#define TEMPLATE "../softmax/softmax_tmpl.h"
+#include "../common/each_float.h"
 
 static void range(void *ctx, tk_share share) {
     const softmax_ctx *c = ctx;

@@ -1,6 +1,5 @@
 /* softmax_rows.h: x [n] -> largest, sum -> y [n]; dy, y [n] -> dx [n].
- * One row of Softmax and of its gradient, for one element type, on softmax_sums.h. Set before including: T, SUFFIX, EXP
- * (of T). */
+ * One row of Softmax and of its gradient, for one element type, on softmax_sums.h. Set before including: T, SUFFIX. */
 #include "softmax_sums.h"
 
 TK_VECTOR static double TK_CAT(row_dot, SUFFIX)(const S *x, const S *y, int64_t n) {

@@ -1,5 +1,5 @@
 /* softmax_sums.h: the largest element, sums and exponentials of one row, for one element type: what every kernel with a
- * softmax in it calls, so that all give the same bits. Set before including: T, SUFFIX, EXP (of T). Sums of a thousand
+ * softmax in it calls, so that all give the same bits. Set before including: T, SUFFIX. Sums of a thousand
  * elements are taken over many lanes and added up in double; their order depends on the length only. */
 #define LANES 64
 #define BLOCK 1024
@@ -46,5 +46,5 @@ TK_VECTOR static double TK_CAT(row_sum, SUFFIX)(const S *x, int64_t n) {
 
 TK_VECTOR static void TK_CAT(row_exp, SUFFIX)(S *out, const S *x, int64_t n, T largest) {
     for (int64_t i = 0; i < n; i++)
-        out[i] = PUT(EXP(GET(x[i]) - largest));
+        out[i] = PUT(TK_EXP_OF(T)(GET(x[i]) - largest));
 }

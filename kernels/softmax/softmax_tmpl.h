@@ -1,11 +1,11 @@
 /* softmax_tmpl.h: x [outer, n, inner] -> largest, sum [outer, inner] -> y [outer, n, inner].
- * The loops of softmax_cpu.c for one element type. Set before including: T, SUFFIX, EXP (of T). Columns [first, first +
+ * The loops of softmax_cpu.c for one element type. Set before including: T, SUFFIX. Columns [first, first +
  * n) of one outer index are walked together where the axis is not the last; a single row has its own loops. */
 #include "softmax_rows.h"
 
 TK_VECTOR static double TK_CAT(row_sum_exp, SUFFIX)(const S *x, int64_t n, T largest) {
     double total = 0;
-#define TERM(i) EXP(GET(x[i]) - largest)
+#define TERM(i) TK_EXP_OF(T)(GET(x[i]) - largest)
     SUM_OF(total, n, TERM)
 #undef TERM
     return total;
@@ -14,7 +14,7 @@ TK_VECTOR static double TK_CAT(row_sum_exp, SUFFIX)(const S *x, int64_t n, T lar
 /* row_exp and row_divide at once: exponentials in 16 bits would be rounded before they are divided. */
 TK_VECTOR static void TK_CAT(row_exp_divide, SUFFIX)(S *out, const S *x, int64_t n, T largest, T sum) {
     for (int64_t i = 0; i < n; i++)
-        out[i] = PUT(EXP(GET(x[i]) - largest) / sum);
+        out[i] = PUT(TK_EXP_OF(T)(GET(x[i]) - largest) / sum);
 }
 
 TK_VECTOR static void TK_CAT(row_subtract, SUFFIX)(S *out, const S *x, int64_t n, T largest, T log_sum) {
@@ -24,7 +24,7 @@ TK_VECTOR static void TK_CAT(row_subtract, SUFFIX)(S *out, const S *x, int64_t n
 
 TK_VECTOR static void TK_CAT(row_log_grad, SUFFIX)(S *dinp, const S *dout, const S *out, int64_t n, T sum) {
     for (int64_t i = 0; i < n; i++)
-        dinp[i] = PUT(GET(dout[i]) - EXP(GET(out[i])) * sum);
+        dinp[i] = PUT(GET(dout[i]) - TK_EXP_OF(T)(GET(out[i])) * sum);
 }
 
 /* A block of columns: element (i, j) at x[i * stride + j], 0 <= j < m <= COLUMNS. */
@@ -37,7 +37,7 @@ TK_VECTOR static void TK_CAT(columns_statistics, SUFFIX)(T *largest, double *sum
             largest[j] = GET(x[i * stride + j]) > largest[j] ? GET(x[i * stride + j]) : largest[j];
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < m; j++)
-            sum[j] += (double)EXP(GET(x[i * stride + j]) - largest[j]);
+            sum[j] += (double)TK_EXP_OF(T)(GET(x[i * stride + j]) - largest[j]);
 }
 
 static void TK_CAT(statistics, SUFFIX)(T *largest, double *sum, const softmax_ctx *c, const S *x, int64_t m) {
@@ -69,7 +69,7 @@ static void TK_CAT(softmax, SUFFIX)(const softmax_ctx *c, int64_t at, int64_t re
     TK_CAT(columns_statistics, SUFFIX)(largest, sum, x, c->shape.n, c->shape.inner, m);
     for (int64_t i = 0; i < c->shape.n; i++)
         for (int64_t j = 0; j < m; j++)
-            out[i * c->shape.inner + j] = PUT(EXP(GET(x[i * c->shape.inner + j]) - largest[j]) / (T)sum[j]);
+            out[i * c->shape.inner + j] = PUT(TK_EXP_OF(T)(GET(x[i * c->shape.inner + j]) - largest[j]) / (T)sum[j]);
 }
 
 static void TK_CAT(log_softmax, SUFFIX)(const softmax_ctx *c, int64_t at, int64_t result, int64_t m) {
@@ -136,12 +136,11 @@ static void TK_CAT(log_softmax_grad, SUFFIX)(const softmax_ctx *c, int64_t at, i
         for (int64_t i = 0; i < n; i++)
             sum += (double)GET(dout[i * stride + j]);
         for (int64_t i = 0; i < n; i++)
-            dinp[i * stride + j] = PUT(GET(dout[i * stride + j]) - EXP(GET(y[i * stride + j])) * (T)sum);
+            dinp[i * stride + j] = PUT(GET(dout[i * stride + j]) - TK_EXP_OF(T)(GET(y[i * stride + j])) * (T)sum);
     }
 }
 #undef T
 #undef SUFFIX
-#undef EXP
 #undef LANES
 #undef BLOCK
 #undef SUM_OF
