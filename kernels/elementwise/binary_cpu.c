@@ -15,6 +15,7 @@
 #define VECTOR TK_VECTOR
 #define FN(name) tk_##name##_f32
 #include "binary_tmpl.h"
+#undef OPS
 #define T double
 #define SUFFIX f64
 #define DTYPE TK_F64
@@ -22,64 +23,13 @@
 #define VECTOR TK_VECTOR
 #define FN(name) tk_##name##_f64
 #include "binary_tmpl.h"
+#undef OPS
 
-#define T int8_t
-#define U uint32_t
-#define SUFFIX i8
-#define DTYPE TK_I8
-#define OPS TK_BINARY_SIGNED
-#define VECTOR
-#include "binary_tmpl.h"
-#define T int16_t
-#define U uint32_t
-#define SUFFIX i16
-#define DTYPE TK_I16
-#define OPS TK_BINARY_SIGNED
-#define VECTOR
-#include "binary_tmpl.h"
-#define T int32_t
-#define U uint32_t
-#define SUFFIX i32
-#define DTYPE TK_I32
-#define OPS TK_BINARY_SIGNED
-#define VECTOR TK_VECTOR
-#include "binary_tmpl.h"
-#define T int64_t
-#define U uint64_t
-#define SUFFIX i64
-#define DTYPE TK_I64
-#define OPS TK_BINARY_SIGNED
-#define VECTOR TK_VECTOR
-#include "binary_tmpl.h"
+#define TEMPLATE "../elementwise/binary_tmpl.h"
+#define OPS TK_CAT(TK_BINARY, KIND)
+#include "../common/each_int.h"
+#undef OPS
 
-#define T uint8_t
-#define U uint32_t
-#define SUFFIX u8
-#define DTYPE TK_U8
-#define OPS TK_BINARY_UNSIGNED
-#define VECTOR
-#include "binary_tmpl.h"
-#define T uint16_t
-#define U uint32_t
-#define SUFFIX u16
-#define DTYPE TK_U16
-#define OPS TK_BINARY_UNSIGNED
-#define VECTOR
-#include "binary_tmpl.h"
-#define T uint32_t
-#define U uint32_t
-#define SUFFIX u32
-#define DTYPE TK_U32
-#define OPS TK_BINARY_UNSIGNED
-#define VECTOR
-#include "binary_tmpl.h"
-#define T uint64_t
-#define U uint64_t
-#define SUFFIX u64
-#define DTYPE TK_U64
-#define OPS TK_BINARY_UNSIGNED
-#define VECTOR
-#include "binary_tmpl.h"
 #define T uint8_t
 #define U uint32_t
 #define SUFFIX b8
@@ -87,6 +37,7 @@
 #define OPS TK_BINARY_BOOL
 #define VECTOR
 #include "binary_tmpl.h"
+#undef OPS
 
 #define TABLE(rows)                                                                                                    \
     { rows, sizeof(rows) / sizeof((rows)[0]) }

@@ -44,6 +44,6 @@ static const tk_binary rows_bf16[] = {OPS(ROW)};
 #undef U
 #undef SUFFIX
 #undef DTYPE
-#undef OPS
+#undef KIND
 #undef VECTOR
 #undef FN

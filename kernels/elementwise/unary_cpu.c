@@ -15,6 +15,7 @@
 #define FN(name) tk_##name##_f32
 #define LARGEST FLT_MAX
 #include "unary_tmpl.h"
+#undef OPS
 #define T double
 #define SUFFIX f64
 #define DTYPE TK_F64
@@ -22,62 +23,20 @@
 #define FN(name) tk_##name##_f64
 #define LARGEST DBL_MAX
 #include "unary_tmpl.h"
+#undef OPS
 
-#define T int8_t
-#define U uint32_t
-#define SUFFIX i8
-#define DTYPE TK_I8
-#define OPS TK_UNARY_SIGNED
-#include "unary_tmpl.h"
-#define T int16_t
-#define U uint32_t
-#define SUFFIX i16
-#define DTYPE TK_I16
-#define OPS TK_UNARY_SIGNED
-#include "unary_tmpl.h"
-#define T int32_t
-#define U uint32_t
-#define SUFFIX i32
-#define DTYPE TK_I32
-#define OPS TK_UNARY_SIGNED
-#include "unary_tmpl.h"
-#define T int64_t
-#define U uint64_t
-#define SUFFIX i64
-#define DTYPE TK_I64
-#define OPS TK_UNARY_SIGNED
-#include "unary_tmpl.h"
+#define TEMPLATE "../elementwise/unary_tmpl.h"
+#define OPS TK_CAT(TK_UNARY, KIND)
+#include "../common/each_int.h"
+#undef OPS
 
-#define T uint8_t
-#define U uint32_t
-#define SUFFIX u8
-#define DTYPE TK_U8
-#define OPS TK_UNARY_UNSIGNED
-#include "unary_tmpl.h"
-#define T uint16_t
-#define U uint32_t
-#define SUFFIX u16
-#define DTYPE TK_U16
-#define OPS TK_UNARY_UNSIGNED
-#include "unary_tmpl.h"
-#define T uint32_t
-#define U uint32_t
-#define SUFFIX u32
-#define DTYPE TK_U32
-#define OPS TK_UNARY_UNSIGNED
-#include "unary_tmpl.h"
-#define T uint64_t
-#define U uint64_t
-#define SUFFIX u64
-#define DTYPE TK_U64
-#define OPS TK_UNARY_UNSIGNED
-#include "unary_tmpl.h"
 #define T uint8_t
 #define U uint32_t
 #define SUFFIX b8
 #define DTYPE TK_BOOL
 #define OPS TK_UNARY_BOOL
 #include "unary_tmpl.h"
+#undef OPS
 
 #define TABLE(rows)                                                                                                    \
     { rows, sizeof(rows) / sizeof((rows)[0]) }

@@ -32,6 +32,7 @@ static const tk_unary rows_bf16[] = {OPS(ROW)};
 #undef U
 #undef SUFFIX
 #undef DTYPE
-#undef OPS
+#undef KIND
+#undef VECTOR
 #undef FN
 #undef LARGEST

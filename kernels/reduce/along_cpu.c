@@ -16,36 +16,8 @@ typedef void (*along_fn)(const along_ctx *c, int64_t outer);
 
 #define TEMPLATE "../reduce/along_tmpl.h"
 #include "../common/each_float.h"
-#define T int8_t
-#define U uint32_t
-#define SUFFIX i8
-#include "along_tmpl.h"
-#define T uint8_t
-#define U uint32_t
-#define SUFFIX u8
-#include "along_tmpl.h"
-#define T int16_t
-#define U uint32_t
-#define SUFFIX i16
-#include "along_tmpl.h"
-#define T uint16_t
-#define U uint32_t
-#define SUFFIX u16
-#include "along_tmpl.h"
-#define T int32_t
-#define U uint32_t
-#define SUFFIX i32
-#include "along_tmpl.h"
-#define T uint32_t
-#define SUFFIX u32
-#include "along_tmpl.h"
-#define T int64_t
-#define U uint64_t
-#define SUFFIX i64
-#include "along_tmpl.h"
-#define T uint64_t
-#define SUFFIX u64
-#include "along_tmpl.h"
+#define TEMPLATE "../reduce/along_tmpl.h"
+#include "../common/each_int.h"
 
 static const struct {
     tk_dtype dtype;

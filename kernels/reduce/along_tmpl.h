@@ -38,3 +38,6 @@ static void TK_CAT(cumsum, SUFFIX)(const along_ctx *c, int64_t outer) {
 #undef T
 #undef U
 #undef SUFFIX
+#undef DTYPE
+#undef KIND
+#undef VECTOR
