@@ -118,4 +118,11 @@ void *rt_host_alloc(tk_queue *q, size_t bytes);
 void rt_host_free(tk_queue *q, void *memory);
 void rt_host_upload(tk_queue *q, void *memory, const void *host, size_t bytes);
 void rt_host_download(tk_queue *q, void *host, const void *memory, size_t bytes);
+/* Such a device, by its name and its kernels. */
+#define RT_HOST_DEVICE(name_, table)                                                                                   \
+    {                                                                                                                  \
+        .name = (name_), .kind = RT_CPU, .host_memory = true, .kernels = (table), .open = tk_queue_create,             \
+        .close = tk_queue_destroy, .ready = tk_queue_ready, .alloc = rt_host_alloc, .free = rt_host_free,              \
+        .upload = rt_host_upload, .download = rt_host_download, .wait = tk_queue_take_fault                            \
+    }
 #endif

@@ -44,15 +44,4 @@ void rt_host_download(tk_queue *q, void *host, const void *memory, size_t bytes)
     copy(host, memory, bytes);
 }
 
-const rt_device rt_device_cpu = {.name = "cpu",
-                                 .kind = RT_CPU,
-                                 .host_memory = true,
-                                 .kernels = &tk_table_cpu,
-                                 .open = tk_queue_create,
-                                 .close = tk_queue_destroy,
-                                 .ready = tk_queue_ready,
-                                 .alloc = rt_host_alloc,
-                                 .free = rt_host_free,
-                                 .upload = rt_host_upload,
-                                 .download = rt_host_download,
-                                 .wait = tk_queue_take_fault};
+const rt_device rt_device_cpu = RT_HOST_DEVICE("cpu", &tk_table_cpu);

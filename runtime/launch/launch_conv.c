@@ -78,14 +78,21 @@ static void run_conv(tk_queue *q, const rt_launch *launch) {
                               launch->params, launch->in[0].dtype, launch->workspace);
 }
 
-tc_status rt_launch_conv(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
-    tk_conv *p = RT_PARAMS(launcher, tk_conv);
+/* Element types and ranks of a convolution or a transposed one. */
+static tc_status check_operands(rt_launcher *launcher, const tc_node *node, const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *weight = &launch->in[1], *bias = rt_in(launch, 2);
     if (weight->dtype != inp->dtype || (bias && bias->dtype != inp->dtype))
         return rt_no_kernel(launcher, node, launch);
     if (inp->rank < 3 || weight->rank != inp->rank)
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "input of rank %d and weights of rank %d don't fit",
                         inp->rank, weight->rank);
+    return TC_OK;
+}
+
+tc_status rt_launch_conv(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    tk_conv *p = RT_PARAMS(launcher, tk_conv);
+    const rt_arg *inp = &launch->in[0], *weight = &launch->in[1], *bias = rt_in(launch, 2);
+    TC_TRY(check_operands(launcher, node, launch));
     *p = (tk_conv){.batch = inp->dims[0],
                    .channels = inp->dims[1],
                    .filters = weight->dims[0],
@@ -136,11 +143,7 @@ static tc_status transposed_window(rt_launcher *launcher, const tc_node *node, c
 tc_status rt_launch_conv_transpose(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     tk_conv *p = RT_PARAMS(launcher, tk_conv);
     const rt_arg *inp = &launch->in[0], *weight = &launch->in[1], *bias = rt_in(launch, 2);
-    if (weight->dtype != inp->dtype || (bias && bias->dtype != inp->dtype))
-        return rt_no_kernel(launcher, node, launch);
-    if (inp->rank < 3 || weight->rank != inp->rank)
-        return tc_error(launcher->ctx, TC_BAD_INPUT, node, "input of rank %d and weights of rank %d don't fit",
-                        inp->rank, weight->rank);
+    TC_TRY(check_operands(launcher, node, launch));
     *p = (tk_conv){.batch = inp->dims[0],
                    .channels = launch->out[0].dims[1],
                    .filters = inp->dims[1],
