@@ -208,6 +208,23 @@ template <class S, int HD, int KEYS, lies K> struct key_tiles {
     }
 };
 
+/* Calls `each(now, key)` for all keys, KEYS at a time, of which K and V are in place `now` and the next are on their
+ * way to the other place. */
+template <int KEYS, class TILES, class F>
+__device__ __forceinline__ void for_each_key_tile(const tile_args &t, const TILES &keys, F each) {
+    keys.copy(0, 0);
+    tk_copy_commit();
+    int now = 0;
+#pragma unroll 1
+    for (int64_t key = 0; key < t.a.t; key += KEYS, now = 1 - now) {
+        if (key + KEYS < t.a.t)
+            keys.copy(1 - now, key + KEYS);
+        await_tiles();
+        each(now, key);
+        __syncthreads();
+    }
+}
+
 /* --- what is dropped ------------------------------------------------------------------------------ */
 
 /* Bit i of out[k]: element first[k] + i of the whole map is kept, 0 <= i < 8, of one block of the draw, or, where rows
@@ -466,6 +483,13 @@ template <template <class, int, lies> class kernel> static size_t shared_of(int6
         most = straight > turned ? straight : turned;
     });
     return most;
+}
+
+/* A block for each `rows` rows of Q of each item. */
+static inline void launch_rows(tk_queue *q, void (*kernel)(tile_args), tile_args t, int rows, int shared) {
+    t.blocks = (t.a.s + rows - 1) / rows;
+    TK_ALLOW_SHARED(q, kernel, shared);
+    TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items), TILE_THREADS, shared, q, t);
 }
 
 /* kernel<S, HD, K>::launch for the type, the head, and as K lies. */

@@ -127,14 +127,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) attend(const tile_args t) {
         r[m].most[0] = r[m].most[1] = -INFINITY;
 
     copy_tile<shape::ROWS, HD>(tile_q, q, first, 0);
-    keys.copy(0, 0);
-    tk_copy_commit();
-    int now = 0;
-#pragma unroll 1
-    for (int64_t key = 0; key < t.a.t; key += shape::KEYS, now = 1 - now) {
-        if (key + shape::KEYS < t.a.t)
-            keys.copy(1 - now, key + shape::KEYS);
-        await_tiles();
+    for_each_key_tile<shape::KEYS>(t, keys, [&](int now, int64_t key) {
         float p[shape::TILES][shape::OCTETS][4] = {};
 #pragma unroll
         for (int k = 0; k < HD; k += 16)
@@ -149,8 +142,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) attend(const tile_args t) {
                 drop_tile(p[m], drop, (item * t.a.s + here) * t.a.t + key, t.a.t);
             multiply_rounded<STRAIGHT, shape::PITCH>(r[m].o, p[m], keys.v_at(now));
         }
-        __syncthreads();
-    }
+    });
 #pragma unroll
     for (int m = 0; m < shape::TILES; m++)
         finish<S>(r[m], t, drop, item, row + m * 16 + lane_of() / 4);
@@ -160,12 +152,9 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) attend(const tile_args t) {
 
 template <class S, int HD, lies K> struct forward_kernel {
     enum { SHARED = forward_shape<S, HD, K>::SHARED };
-    static void launch(tk_queue *q, tile_args t) {
-        typedef forward_shape<S, HD, K> shape;
+    static void launch(tk_queue *q, const tile_args &t) {
         void (*kernel)(tile_args) = t.of.seed.pair ? attend<S, HD, K, true> : attend<S, HD, K, false>;
-        t.blocks = (t.a.s + shape::ROWS - 1) / shape::ROWS;
-        TK_ALLOW_SHARED(q, kernel, SHARED);
-        TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items), TILE_THREADS, SHARED, q, t);
+        launch_rows(q, kernel, t, forward_shape<S, HD, K>::ROWS, SHARED);
     }
 };
 

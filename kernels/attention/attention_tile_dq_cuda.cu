@@ -54,14 +54,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) make_dq(const tile_args t) {
 
     copy_tile<shape::ROWS, HD>(tile_q, q, first, 0);
     copy_tile<shape::ROWS, HD>(tile_o, dout, first, 0);
-    keys.copy(0, 0);
-    tk_copy_commit();
-    int now = 0;
-#pragma unroll 1
-    for (int64_t key = 0; key < t.a.t; key += shape::KEYS, now = 1 - now) {
-        if (key + shape::KEYS < t.a.t)
-            keys.copy(1 - now, key + shape::KEYS);
-        await_tiles();
+    for_each_key_tile<shape::KEYS>(t, keys, [&](int now, int64_t key) {
         float p[1][shape::OCTETS][4] = {}, dp[1][shape::OCTETS][4] = {};
 #pragma unroll
         for (int k = 0; k < HD; k += 16) {
@@ -75,8 +68,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) make_dq(const tile_args t) {
         if (masked && t.a.fill > -INFINITY)
             put_masked(dp[0], masked, 0);
         multiply_rounded<other<K>, shape::K_PITCH>(dq, dp[0], keys.k_at(now));
-        __syncthreads();
-    }
+    });
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         float x[HD / 8][2];
@@ -94,12 +86,9 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) make_dq(const tile_args t) {
 
 template <class S, int HD, lies K> struct dq_kernel {
     enum { SHARED = dq_shape<S, HD, K>::SHARED };
-    static void launch(tk_queue *q, tile_args t) {
-        typedef dq_shape<S, HD, K> shape;
+    static void launch(tk_queue *q, const tile_args &t) {
         void (*kernel)(tile_args) = t.of.seed.pair ? make_dq<S, HD, K, true> : make_dq<S, HD, K, false>;
-        t.blocks = (t.a.s + shape::ROWS - 1) / shape::ROWS;
-        TK_ALLOW_SHARED(q, kernel, SHARED);
-        TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items), TILE_THREADS, SHARED, q, t);
+        launch_rows(q, kernel, t, dq_shape<S, HD, K>::ROWS, SHARED);
     }
 };
 size_t tk_cuda_tile_dq_shared(int64_t head) { return shared_of<dq_kernel>(head); }
