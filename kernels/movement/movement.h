@@ -24,8 +24,6 @@ typedef struct tk_strided {
 /* Drops dims of size 1 and merges dims that both sides walk through as one, so that the innermost run is as long as
  * it can be. To be called once, before tk_copy_strided. */
 void tk_strided_simplify(tk_strided *box);
-/* Element by element. */
-void tk_copy_strided_ref(void *out, const void *inp, const tk_strided *box, size_t element);
 
 /* Reverses the first lens[b] entries along time of each batch entry b. out, inp: [outer, d0, mid, d1, inner]; time is
  * d0 and batch d1 where time_first, else the other way round. lens: [batch], 0 <= lens[b] <= time, else TK_BAD_INDEX

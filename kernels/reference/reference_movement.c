@@ -20,7 +20,14 @@ static void move(void *out, int64_t to, const void *inp, int64_t from, size_t el
 
 void tk_reference_copy_strided(tk_queue *q, void *out, const void *inp, const tk_strided *box, size_t element) {
     (void)q;
-    tk_copy_strided_ref(out, inp, box, element);
+    for (int64_t i = 0; i < count_of(box->rank, box->dims); i++) {
+        int64_t rest = i, to = box->out_offset, from = box->inp_offset;
+        for (int d = box->rank - 1; d >= 0; rest /= box->dims[d--]) {
+            to += rest % box->dims[d] * box->out_strides[d];
+            from += rest % box->dims[d] * box->inp_strides[d];
+        }
+        move(out, to, inp, from, element);
+    }
 }
 
 void tk_reference_copy(tk_queue *q, void *out, const void *inp, size_t bytes) {

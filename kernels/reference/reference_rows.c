@@ -1,5 +1,5 @@
 /* reference_rows.c: ops along an axis: softmax, normalizations, reductions, running sums, losses. Operands become
- * doubles, the definitions of *_ref.c are asked, results are rounded once. */
+ * doubles, results are rounded once. */
 #include "reference.h"
 #include <math.h>
 #include <string.h>
@@ -13,13 +13,21 @@ static void put_all(void *out, tk_dtype dtype, const double *numbers, int64_t n)
 
 static int64_t elements(tk_softmax_shape s) { return s.outer * s.n * s.inner; }
 
-static void softmax(tk_queue *q, void *out, const void *inp, tk_softmax_shape shape, bool logarithm, tk_dtype dtype) {
-    double *x = tk_reference_numbers(q, inp, elements(shape), dtype), *y = tk_reference_room(q, elements(shape));
-    if (x && y) {
-        tk_softmax_ref(y, x, shape, logarithm);
-        put_all(out, dtype, y, elements(shape));
+static void softmax(tk_queue *q, void *out, const void *inp, tk_softmax_shape s, bool logarithm, tk_dtype dtype) {
+    double *x = tk_reference_numbers(q, inp, elements(s), dtype);
+    for (int64_t lane = 0; x && lane < s.outer * s.inner; lane++) {
+        int64_t base = lane / s.inner * s.n * s.inner + lane % s.inner;
+        double largest = -INFINITY, sum = 0;
+        for (int64_t i = 0; i < s.n; i++)
+            largest = fmax(largest, x[base + i * s.inner]);
+        for (int64_t i = 0; i < s.n; i++)
+            sum += exp(x[base + i * s.inner] - largest);
+        for (int64_t i = 0; i < s.n; i++) {
+            double y = x[base + i * s.inner] - largest - log(sum);
+            tk_put(out, dtype, base + i * s.inner, logarithm ? y : exp(y));
+        }
     }
-    free(x), free(y);
+    free(x);
 }
 void tk_reference_softmax(tk_queue *q, void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype) {
     softmax(q, out, inp, shape, false, dtype);
@@ -28,15 +36,21 @@ void tk_reference_log_softmax(tk_queue *q, void *out, const void *inp, tk_softma
     softmax(q, out, inp, shape, true, dtype);
 }
 
-static void softmax_grad(tk_queue *q, void *dinp, const void *dout, const void *out, tk_softmax_shape shape,
-                         bool logarithm, tk_dtype dtype) {
-    double *dy = tk_reference_numbers(q, dout, elements(shape), dtype),
-           *y = tk_reference_numbers(q, out, elements(shape), dtype), *dx = tk_reference_room(q, elements(shape));
-    if (dy && y && dx) {
-        tk_softmax_grad_ref(dx, dy, y, shape, logarithm);
-        put_all(dinp, dtype, dx, elements(shape));
+static void softmax_grad(tk_queue *q, void *dinp, const void *dout, const void *out, tk_softmax_shape s, bool logarithm,
+                         tk_dtype dtype) {
+    double *dy = tk_reference_numbers(q, dout, elements(s), dtype),
+           *y = tk_reference_numbers(q, out, elements(s), dtype);
+    for (int64_t lane = 0; dy && y && lane < s.outer * s.inner; lane++) {
+        int64_t base = lane / s.inner * s.n * s.inner + lane % s.inner;
+        double sum = 0;
+        for (int64_t i = 0; i < s.n; i++)
+            sum += dy[base + i * s.inner] * (logarithm ? 1 : y[base + i * s.inner]);
+        for (int64_t i = 0; i < s.n; i++) {
+            int64_t at = base + i * s.inner;
+            tk_put(dinp, dtype, at, logarithm ? dy[at] - exp(y[at]) * sum : (dy[at] - sum) * y[at]);
+        }
     }
-    free(dy), free(y), free(dx);
+    free(dy), free(y);
 }
 void tk_reference_softmax_grad(tk_queue *q, void *dinp, const void *dout, const void *out, tk_softmax_shape shape,
                                tk_dtype dtype) {
@@ -430,7 +444,7 @@ void tk_reference_cross_entropy(tk_queue *q, void *loss, void *log_prob, const v
         double *of_weights = tk_reference_numbers(q, weights, s->classes, s->dtype), *each = NULL;
         int64_t n = s->reduction == TK_LOSS_NONE ? s->batch * s->inner : 1;
         wide.dtype = TK_F64;
-        tk_softmax_ref(y, x, shape, true);
+        tk_reference_log_softmax(q, y, x, shape, TK_F64);
         if (of_weights && (each = tk_reference_room(q, n)) != NULL) {
             tk_reference_nll_loss(q, each, y, labels, weights ? of_weights : NULL, &wide, scratch);
             put_all(log_prob, s->dtype, y, elements(shape));

@@ -1,5 +1,5 @@
-/* rnn_rows_back_cuda.cu: the gradient of a recurrent layer on a CUDA device, between the products of rnn_grad_cuda.c:
- * gates of all rows made again, the steps backward, a thread for an element of an item's state; and sums over rows. */
+/* rnn_rows_back_cuda.cu: the gradient of a recurrent layer on a CUDA device, between the products of its driver:
+ * gates of all rows once more, the steps backward, a thread for an element of an item's state; and sums over rows. */
 #include "../cuda/column.cuh"
 #include "rnn_rows.cuh"
 

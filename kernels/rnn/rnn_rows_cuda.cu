@@ -1,4 +1,4 @@
-/* rnn_rows_cuda.cu: the steps of a recurrent layer on a CUDA device, between the products of rnn_cuda.c: a thread has
+/* rnn_rows_cuda.cu: the steps of a recurrent layer on a CUDA device, between the products of its driver: a thread has
  * an element of an item's state. */
 #include "rnn_rows.cuh"
 

@@ -3,6 +3,7 @@
  * against arithmetic on their parts. */
 #include "kernels/movement/cast.h"
 #include "kernels/movement/movement.h"
+#include "kernels/reference/reference.h"
 #include "kernel_test.h"
 #include "random_below.h"
 
@@ -63,7 +64,7 @@ TEST(strided_copy) {
             inp[i] = (unsigned char)below(256);
         memset(out, 0xa5, bytes + BAND);
         memset(want, 0xa5, bytes + BAND);
-        tk_copy_strided_ref(want, inp, &box, element);
+        tk_reference_copy_strided(queue(), want, inp, &box, element);
         tk_strided_simplify(&box);
         tk_copy_strided(queue(), out, inp, &box, element);
         assert_memory_equal(out, want, bytes + BAND);
