@@ -135,7 +135,7 @@ typedef struct tc_pass_env {
     tc_summary *summary;
     const tc_runtime *runtime; /* NULL: there is none */
     const tc_watcher *watcher; /* NULL: nobody watches */
-    FILE *dumps;               /* of --print-ir-before and -after; NULL: standard error */
+    FILE *dumps;               /* where --print-ir-before and -after print; NULL where neither is given */
     /* Reads the model once more, for a reproducer when a pass meets a bug (reproducer.h); NULL: none is wanted. */
     tc_status (*reread)(void *user, tc_model **out_model);
     void *reread_user;

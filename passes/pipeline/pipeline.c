@@ -122,9 +122,8 @@ static bool names(const char *option, const tc_pass *pass) {
 
 /* Dumps are ONNX text behind a comment line, so that each is valid input again. */
 static tc_status dump(const tc_pass_env *env, const tc_model *model, const char *when, const tc_pass *pass) {
-    FILE *out = env->dumps ? env->dumps : stderr;
-    fprintf(out, "# IR %s %s\n", when, pass->name);
-    return tc_print_model(env->ctx, model, out);
+    fprintf(env->dumps, "# IR %s %s\n", when, pass->name);
+    return tc_print_model(env->ctx, model, env->dumps);
 }
 
 static tc_status verify_after(tc_ctx *ctx, const tc_model *model, const tc_pass *pass) {

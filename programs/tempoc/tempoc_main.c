@@ -75,8 +75,8 @@ static tc_status compile(tc_ctx *ctx, const tc_command *c) {
                                 .stop = tc_program_interrupted(),
                                 .user = &shown};
     /* The report stays out of a model that goes to standard output. */
-    const tc_command_results to = {.text = c->output && strcmp(c->output, "-") == 0 ? stderr : stdout,
-                                   .watcher = &watcher};
+    const tc_command_results to = {
+        .text = c->output && strcmp(c->output, "-") == 0 ? stderr : stdout, .dumps = stderr, .watcher = &watcher};
     tc_file file;
     tc_held held;
     ctx->file = c->input;

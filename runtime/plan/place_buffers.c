@@ -255,7 +255,8 @@ tc_status rt_place_buffers(tc_ctx *ctx, rt_plan *plan) {
         status = pack_with_canaries(plan);
     switch (status) {
     case TC_PLAN_OK: return TC_OK;
-    case TC_PLAN_MEMORY: return tc_error(ctx, TC_LIMIT, NULL, "not enough memory to plan this graph");
+    case TC_PLAN_MEMORY:
+        tc_out_of_memory(plan->n_launches * sizeof(tc_plan_op)); /* an error would read as an unknown size */
     case TC_PLAN_TOO_BIG:
         return tc_error(ctx, TC_LIMIT, NULL, "the buffers of this graph need more bytes than can be addressed");
     case TC_PLAN_INVALID: break;
