@@ -21,7 +21,7 @@ import gpt2
 import onnx
 import onnx_graph
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "e2e"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
 import in_half  # noqa: E402
 
 NETWORKS = (

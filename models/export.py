@@ -30,8 +30,8 @@ import torch
 import transformers as tf
 from onnx import numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "e2e"))
-from check_models import worst  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
+from compare import worst  # noqa: E402
 import small  # noqa: E402
 
 COMMITTED = ["bert-dyn_18", "bert-ts_14", "bertcls-dyn_21", "gpt2-dyn_21", "gpt2-dyn_23", "roberta-dyn_18",

@@ -15,10 +15,10 @@ import torch
 from torch.nn import functional
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[1:1] = [os.path.join(HERE, "..", "python"), os.path.join(HERE, "..", "test", "e2e"), HERE]
+sys.path[1:1] = [os.path.join(HERE, "..", "python"), os.path.join(HERE, "..", "test", "lib"), HERE]
 import export_names  # noqa: E402
 import tempo  # noqa: E402
-from check_models import worst  # noqa: E402
+from compare import worst  # noqa: E402
 from tempo import torch_export  # noqa: E402
 
 # Of the loss, and of a gradient's norm: sums in another order differ by 1e-6, a wrong term shows at 1e-3 and above.

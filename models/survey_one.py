@@ -12,8 +12,9 @@ import warnings
 import numpy as np
 import onnx
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "e2e"))
-from check_models import LIMIT, by_onnxruntime, worst  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
+from compare import by_onnxruntime, worst  # noqa: E402
+from tolerances import GRADIENT  # noqa: E402
 import survey_double  # noqa: E402
 import survey_places  # noqa: E402
 
@@ -80,7 +81,7 @@ def write_case(folder, task, feeds, exporter, batch):
     task.load_state_dict(state)
     cancels = any(word in type(m).__name__ for m in task.modules() for word in ("BatchNorm", "InstanceNorm"))
     own = own_error(task, feeds, want) if same and cancels else None
-    if own is not None and own > LIMIT / 10:  # sums that almost cancel: these are compared in double
+    if own is not None and own > GRADIENT / 10:  # sums that almost cancel: these are compared in double
         task, feeds = task.double(), {n: t.double() if t.is_floating_point() else t for n, t in feeds.items()}
         want = gradients(task, feeds)
         task.zero_grad()
@@ -170,7 +171,7 @@ def other_runtime(folder):
     except Exception:
         return "refused"
     want = np.load(os.path.join(folder, "expected.npz"))["loss"]
-    return "right" if abs(loss - want) <= LIMIT * abs(want) else "loss"
+    return "right" if abs(loss - want) <= GRADIENT * abs(want) else "loss"
 
 
 def compiled(folder, tempoc, tempo_run):
@@ -200,10 +201,10 @@ def compiled(folder, tempoc, tempo_run):
         if told["random"]:
             return {**out, "stage": "right", "message": "drawn at random"}
         error, name = worst(gradients_run(dict(np.load(got)), want, told["aliases"]), want)
-        if error > LIMIT and not out["double"]:
+        if error > GRADIENT and not out["double"]:
             exact = by_double(model, folder, scratch, options, want, told, (tempoc, tempo_run))
-            if exact <= LIMIT:
+            if exact <= GRADIENT:
                 return {**out, "stage": "right", "error": exact, "float": error, "worst": name}
-        right = error <= LIMIT
+        right = error <= GRADIENT
         return {**out, "stage": "right" if right else "gradients", "error": error, "worst": name,
                 "message": "" if right else f"{name} is {error:.1e} off"}

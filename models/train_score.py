@@ -17,7 +17,7 @@ import safetensors.torch
 import train_expected
 import trainable
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "train"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
 import saved_models  # noqa: E402
 
 BATCH = 100

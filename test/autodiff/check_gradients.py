@@ -21,11 +21,10 @@ import onnx.inliner
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import gradient_cases as cases  # noqa: E402
-from compare import near, session  # noqa: E402
-from programs import case, check, finish, path, run  # noqa: E402
-from tolerances import GRADCHECK, GRADCHECK_FLOAT, GRADCHECK_FLOAT_STEP, GRADCHECK_STEP  # noqa: E402
+import gradient_cases as cases
+from compare import near, session
+from programs import case, check, finish, path, run
+from tolerances import GRADCHECK, GRADCHECK_FLOAT, GRADCHECK_FLOAT_STEP, GRADCHECK_STEP
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 

@@ -6,17 +6,15 @@ even then; a place that counts with weight 0 among weights whose sum is 0 has no
 usage: check_ignored.py TEMPOC TEMPO_RUN
 """
 import itertools
-import os
 import sys
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, load, near  # noqa: E402
-from programs import check, finish, path, run  # noqa: E402
-from tolerances import LOSS  # noqa: E402
+from compare import by_onnxruntime, load, near
+from programs import check, finish, path, run
+from tolerances import LOSS
 
 IGNORED = -100
 CLASSES = 4

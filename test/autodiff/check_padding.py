@@ -9,8 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import check, finish, path, run  # noqa: E402
+from programs import check, finish, path, run
 
 CALL = "%e : [num_users=1] = call_function[target=torch.ops.aten.embedding.default](args = (%w, %ids{}), kwargs = {{}})"
 

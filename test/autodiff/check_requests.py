@@ -3,17 +3,15 @@
 differences, in float64, of what it names as y, which numpy computes. What is asked for with regard to values in the
 middle, at values that are fed in their place, and of another gradient is what the operator's documentation says.
 usage: check_requests.py tempoc tempo-run"""
-import os
 import sys
 
 import numpy as np
 import onnx
 import onnx.parser
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, max_error  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import SMOOTH  # noqa: E402
+from compare import load, max_error
+from programs import case, finish, path, run
+from tolerances import SMOOTH
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.preview.training" : 1]>\n'
 GRADIENT = "ai.onnx.preview.training.Gradient"

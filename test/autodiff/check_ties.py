@@ -11,11 +11,10 @@ import onnx.parser
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import near  # noqa: E402
-from programs import check, finish, path, run  # noqa: E402
-from tolerances import TIE  # noqa: E402
-from torch_metadata import node  # noqa: E402
+from compare import near
+from programs import check, finish, path, run
+from tolerances import TIE
+from torch_metadata import node
 
 LINE = [-1.0, -2, 1, 2, 0]
 TABLE = [[1.0, 3, 3, 2], [5, 1, 5, 5]]

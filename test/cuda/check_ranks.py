@@ -22,12 +22,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "e2e"))
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from check_models import worst  # noqa: E402
-from compare import load, same_bits  # noqa: E402
-from programs import check, finish  # noqa: E402
-from tolerances import GRADIENT, RANKS  # noqa: E402
+from compare import load, same_bits, worst
+from programs import check, finish
+from tolerances import GRADIENT, RANKS
 
 STEPS = 3
 RATE = 0.5

@@ -4,11 +4,9 @@ import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "io"))
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import safetensors_file  # noqa: E402
-from compare import same_bits  # noqa: E402
-from programs import check, finish, path, run  # noqa: E402
+import safetensors_file
+from compare import same_bits
+from programs import check, finish, path, run
 
 rng = np.random.default_rng(7)
 

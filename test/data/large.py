@@ -10,8 +10,7 @@ import zipfile
 import numpy as np
 from numpy.lib import format as npy
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import check, finish, path, run  # noqa: E402
+from programs import check, finish, path, run
 
 MEMORY = 64 << 20  # what a process may take beside mapped files: its code, stacks of threads, tables, batches
 rows, width = 1 << 21, 256  # floats

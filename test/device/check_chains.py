@@ -5,7 +5,6 @@ around them, beside the same graph with a Reshape behind each node, which keeps 
 
 usage: check_chains.py TEMPO_RUN TEMPO_RUN_EMULATED
 """
-import os
 import random
 import sys
 
@@ -14,10 +13,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, near, same_bits  # noqa: E402
-from programs import check, finish, path, run  # noqa: E402
-from tolerances import CHAIN  # noqa: E402
+from compare import load, near, same_bits
+from programs import check, finish, path, run
+from tolerances import CHAIN
 
 TYPES = {TensorProto.FLOAT: np.float32, TensorProto.DOUBLE: np.float64, TensorProto.FLOAT16: np.float16,
          TensorProto.BFLOAT16: ml_dtypes.bfloat16}

@@ -5,7 +5,6 @@ same bits of a recorded run and of another process's first; and cuDNN has all th
 
 usage: check_convs.py TEMPOC TEMPO_RUN TEMPO_RUN_EMULATED
 """
-import os
 import random
 import re
 import sys
@@ -14,10 +13,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, same_bits  # noqa: E402
-from programs import check, finish, path, run  # noqa: E402
-from tolerances import CONV  # noqa: E402
+from compare import load, same_bits
+from programs import check, finish, path, run
+from tolerances import CONV
 
 MODELS = 24
 TYPES = {TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64"}

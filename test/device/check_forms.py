@@ -4,17 +4,15 @@ CUDA device are those on the CPU.
 
 usage: check_forms.py TEMPOC TEMPO_RUN TEMPO_RUN_EMULATED
 """
-import os
 import sys
 
 import numpy as np
 import onnx
 from onnx import numpy_helper, parser
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, max_error  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import FORMS  # noqa: E402
+from compare import load, max_error
+from programs import case, finish, path, run
+from tolerances import FORMS
 
 SHAPES = {"q": (2, 3, 5, 8), "k": (2, 3, 8, 6), "v": (2, 3, 6, 8)}
 SCALED = "s = MatMul(q, k) c = Mul(s, scale) "

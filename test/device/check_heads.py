@@ -4,7 +4,6 @@ token side by side and the Transposes are gone; and graphs that differ in one po
 
 usage: check_heads.py TEMPO_RUN TEMPO_RUN_EMULATED
 """
-import os
 import sys
 
 import ml_dtypes
@@ -12,10 +11,9 @@ import numpy as np
 import onnx
 from onnx import parser
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, near  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import HEAD_SUMS  # noqa: E402
+from compare import load, near
+from programs import case, finish, path, run
+from tolerances import HEAD_SUMS
 
 TYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 BATCH, TOKENS, KEYS, HEADS, WIDTH = 2, 20, 24, 3, 16

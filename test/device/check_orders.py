@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 """check_orders.py TEMPOC TEMPO_RUN_EMULATED: a graph on the emulated CUDA device gives the same bits in every order of
 threads and blocks (EMU_ORDER), and the CPU's numbers."""
-import os
 import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, near, same_bits  # noqa: E402
-from programs import check, finish, path, run  # noqa: E402
-from tolerances import ROW_SUM  # noqa: E402
+from compare import load, near, same_bits
+from programs import check, finish, path, run
+from tolerances import ROW_SUM
 
 GRAPH = """<ir_version: 10, opset_import: ["": 20]>
 orders (float[67,129] x, float[129] scale, float[129] bias) => (float[67,129] y)

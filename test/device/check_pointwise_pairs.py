@@ -4,7 +4,6 @@ launch; and graphs that differ in one point, where they are not. Beside the CPU,
 
 usage: check_pointwise_pairs.py TEMPO_RUN TEMPO_RUN_EMULATED
 """
-import os
 import sys
 
 import ml_dtypes
@@ -12,10 +11,9 @@ import numpy as np
 import onnx
 from onnx import parser
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, near  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import PAIR  # noqa: E402
+from compare import load, near
+from programs import case, finish, path, run
+from tolerances import PAIR
 
 TYPES = {"float": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 GRAD = "d = ai.tempo.GeluGrad(g, x)"

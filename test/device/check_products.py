@@ -5,7 +5,6 @@ Beside numpy in double precision.
 
 usage: check_products.py TEMPO_RUN_EMULATED
 """
-import os
 import sys
 
 import ml_dtypes
@@ -13,10 +12,9 @@ import numpy as np
 import onnx
 from onnx import helper, parser
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, near  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import LINEAR  # noqa: E402
+from compare import load, near
+from programs import case, finish, path, run
+from tolerances import LINEAR
 
 TYPES = {"float": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "double": np.float64}
 DIMS = {"x": [2, 3, 8], "w": [8, 16], "v": [8, 16], "u": [8, 16], "b": [16], "c": [2, 3, 16], "r": [2, 3, 1],

@@ -8,9 +8,8 @@ import itertools
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, same_bits  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
+from compare import load, same_bits
+from programs import case, finish, path, run
 
 
 def outputs(program, inputs):

@@ -9,8 +9,7 @@ import os
 import re
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import case, finish, path, run  # noqa: E402
+from programs import case, finish, path, run
 
 ROW = re.compile(r"^ {11}(\S+) +(\d+) +([+-]\d+) +([+-][\d.]+)%  (applied|left out|not applied)")
 

@@ -6,17 +6,15 @@ between float and 16 bits of which the backward pass keeps both sides; nor is a 
 usage: check_autocast.py TEMPOC TEMPO_RUN
 """
 import json
-import os
 import sys
 
 import numpy as np
 import onnx
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import autocast_graphs as graphs  # noqa: E402
-from compare import load, most, norm_error, rms, same_bits  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import AUTOCAST, SCALED  # noqa: E402
+import autocast_graphs as graphs
+from compare import load, most, norm_error, rms, same_bits
+from programs import case, finish, path, run
+from tolerances import AUTOCAST, SCALED
 
 RECIPES = "none", "exact", "tiled", "portable"
 SAME = {"Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Transpose"}

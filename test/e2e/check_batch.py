@@ -11,11 +11,10 @@ import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from check_models import worst  # noqa: E402
-from compare import by_onnxruntime, load  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import GRADIENT  # noqa: E402
+from check_models import worst
+from compare import by_onnxruntime, load
+from programs import case, finish, path, run
+from tolerances import GRADIENT
 
 
 def compiled(o, folder, batch):

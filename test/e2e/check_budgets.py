@@ -15,9 +15,8 @@ import os
 import re
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import dims_of, load, same_bits  # noqa: E402
-from programs import check, finish, path, run  # noqa: E402
+from compare import dims_of, load, same_bits
+from programs import check, finish, path, run
 
 MET, MISSED = 0, 4
 BUDGETS = ("75%", "50%", "35%", "25%", "min")

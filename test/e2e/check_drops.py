@@ -10,11 +10,10 @@ import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from check_models import worst  # noqa: E402
-from compare import load  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import GRADIENT  # noqa: E402
+from check_models import worst
+from compare import load
+from programs import case, finish, path, run
+from tolerances import GRADIENT
 
 
 def outputs(tempoc, tempo_run, folder, recipe, seed):

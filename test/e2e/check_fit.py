@@ -10,13 +10,11 @@ import math
 import os
 import re
 import resource
-import sys
 
 import numpy as np
 import onnx
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import case, finish, path, run  # noqa: E402
+from programs import case, finish, path, run
 
 THREADS = 2
 WITHIN = 1.03

@@ -5,7 +5,6 @@ code with at most one error, and in time; what is written computes the loss of t
 
 usage: check_hostile_metadata.py TEMPOC TEMPO_RUN [NAME ...]     NAME: functions below, without `check_`; default: all
 """
-import os
 import random
 import sys
 import time
@@ -14,12 +13,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from check_torch_metadata import X, main, model_of, signature_of, summed  # noqa: E402
-from compare import near  # noqa: E402
-from programs import expect  # noqa: E402
-from tolerances import EXPORTED_LOSS  # noqa: E402
-from torch_metadata import node  # noqa: E402
+from check_torch_metadata import X, main, model_of, signature_of, summed
+from compare import near
+from programs import expect
+from tolerances import EXPORTED_LOSS
+from torch_metadata import node
 
 W = np.array([1, 2, 3], np.float32)
 

@@ -4,18 +4,16 @@ recipe, in this runtime and by function bodies in ONNX Runtime.
 
 usage: check_large_losses.py TEMPOC TEMPO_RUN
 """
-import os
 import sys
 
 import numpy as np
 import onnx
 from onnx import helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import in_half  # noqa: E402
-from compare import by_onnxruntime, load, norm_error  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import SHARE  # noqa: E402
+import in_half
+from compare import by_onnxruntime, load, norm_error
+from programs import case, finish, path, run
+from tolerances import SHARE
 
 N, H, C = 70000, 4, 3
 RECIPES = "none", "exact", "tiled", "chunked", "portable"

@@ -11,34 +11,12 @@ training tools come its gradients, with the masks that it drew.
 """
 import argparse
 import os
-import sys
 
-import numpy as np
 import onnx
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, load, most, norm_error, rms  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import GRADIENT  # noqa: E402
-
-LIMIT = GRADIENT  # for models/survey_one.py
-
-
-def total(got, names):
-    """The sum of the tensors whose names are joined by '+'; NaN where one is missing."""
-    return sum(np.asarray(got.get(name, np.nan), np.float64) for name in names.split("+"))
-
-
-def worst(got, want):
-    """(error, name) of the tensor that differs most; a missing one counts as wrong."""
-    median = float(np.median([rms(v) for k, v in want.items() if k != "loss"]))
-    rows = []
-    for name, w in want.items():
-        g = total(got, name)
-        if name == "loss":
-            g = g.reshape(w.shape)
-        rows.append((norm_error(g, w, 0.0 if name == "loss" else 0.01 * median), name))
-    return most(rows, GRADIENT)
+from compare import by_onnxruntime, load, worst
+from programs import case, finish, path, run
+from tolerances import GRADIENT
 
 
 def check(folder, o):

@@ -11,10 +11,9 @@ import sys
 
 import onnx
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, near  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import LAYOUT  # noqa: E402
+from compare import load, near
+from programs import case, finish, path, run
+from tolerances import LAYOUT
 
 SHAPES = {"": lambda a: a, "transposed": lambda a: a.T, "flattened": lambda a: a.reshape(-1)}
 

@@ -12,12 +12,11 @@ import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from check_autocast import compiled  # noqa: E402
-from check_models import total  # noqa: E402
-from compare import load, same_bits  # noqa: E402
-from programs import case, finish  # noqa: E402
-from tolerances import AUTOCAST_LOSS  # noqa: E402
+from check_autocast import compiled
+from check_models import total
+from compare import load, same_bits
+from programs import case, finish
+from tolerances import AUTOCAST_LOSS
 
 AUTOCAST = {"bert-dyn_18": 7.26e-3, "gpt2-dyn_21": 6.89e-3, "vit-dyn_18": 9.33e-3, "llama-dyn_21": 1.09e-2,
             "t5-dyn_18": 1.62e-2}

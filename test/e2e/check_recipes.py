@@ -18,11 +18,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import in_half  # noqa: E402
-from compare import load, most, norm_error, rms, same_bits  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import RECIPE  # noqa: E402
+import in_half
+from compare import load, most, norm_error, rms, same_bits
+from programs import case, finish, path, run
+from tolerances import RECIPE
 
 VIEWS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
 BOTH = ("float16", "bfloat16")

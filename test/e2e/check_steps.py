@@ -10,11 +10,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto as T, helper as h, numpy_helper as n
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from check_models import worst  # noqa: E402
-from compare import load  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import GRADIENT  # noqa: E402
+from check_models import worst
+from compare import load
+from programs import case, finish, path, run
+from tolerances import GRADIENT
 
 DOMAIN, RATE, STEPS = "ai.onnx.preview.training", 0.125, 4
 

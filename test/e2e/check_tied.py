@@ -12,11 +12,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, max_error  # noqa: E402
-from programs import expect, finish, path, run  # noqa: E402
-from tolerances import SMOOTH  # noqa: E402
-from torch_metadata import CALL, FOLDED, SCOPES, SIGNATURE, note  # noqa: E402
+from compare import by_onnxruntime, max_error
+from programs import expect, finish, path, run
+from tolerances import SMOOTH
+from torch_metadata import CALL, FOLDED, SCOPES, SIGNATURE, note
 
 
 def add_metadata(to, **entries):

@@ -13,11 +13,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, max_error, near  # noqa: E402
-from programs import each_check, expect, path, run  # noqa: E402
-from tolerances import EXPORTED, EXPORTED_FUNCTION, EXPORTED_SLOPE, each  # noqa: E402
-from torch_metadata import CALL, FOLDED, KIND, SCOPES, SIGNATURE, node, note  # noqa: E402
+from compare import load, max_error, near
+from programs import each_check, expect, path, run
+from tolerances import EXPORTED, EXPORTED_FUNCTION, EXPORTED_SLOPE, each
+from torch_metadata import CALL, FOLDED, KIND, SCOPES, SIGNATURE, node, note
 
 
 def signature_of(**kinds):

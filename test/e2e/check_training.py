@@ -15,7 +15,6 @@ import onnx
 from onnx import helper
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import bert  # noqa: E402
 from compare import load  # noqa: E402
 from programs import check, finish, path, run  # noqa: E402

@@ -8,7 +8,6 @@ of the gradients, to rounding. Steps go on from the states that the graph gave; 
 which are zeros then.
 """
 import json
-import os
 import re
 import sys
 
@@ -16,12 +15,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.append(os.path.join(os.path.dirname(__file__), "..", "passes"))
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import optimizer_definitions as definitions  # noqa: E402
-from compare import load, same_bits  # noqa: E402
-from programs import check, finish, path, run  # noqa: E402
-from tolerances import UPDATE, UPDATE_NORM, UPDATE_OF_SUM, UPDATE_SUM  # noqa: E402
+import optimizer_definitions as definitions
+from compare import load, same_bits
+from programs import check, finish, path, run
+from tolerances import UPDATE, UPDATE_NORM, UPDATE_OF_SUM, UPDATE_SUM
 
 RATE, STEPS = 0.03, 4
 rng = np.random.default_rng(20240)

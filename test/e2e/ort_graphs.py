@@ -13,11 +13,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from check_models import worst  # noqa: E402
-from compare import load, near  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import ACCUMULATED, GRADIENT  # noqa: E402
+from check_models import worst
+from compare import load, near
+from programs import case, finish, path, run
+from tolerances import ACCUMULATED, GRADIENT
 
 RECIPES = ("none", "exact", "tiled", "chunked", "portable")
 # What is left in pieces here, as ONNX Runtime leaves it.

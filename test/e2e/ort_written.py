@@ -11,10 +11,9 @@ import sys
 import numpy as np
 import onnx
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, load, session  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import SLOPE_OF_FLOAT  # noqa: E402
+from compare import by_onnxruntime, load, session
+from programs import case, finish, path, run
+from tolerances import SLOPE_OF_FLOAT
 
 RECIPES = ("none", "exact", "tiled", "chunked", "portable")
 SIZES = {"batch": 3, "seq": 5}

@@ -46,7 +46,8 @@ NOT_PLANTED = re.compile(r"kernels/activation/fit_curves\.c|passes/embedded/.*|.
 RELEASE = ["-Dcuda=off", "-Doracles=enabled"]
 SANITIZED = RELEASE + ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debugoptimized"]
 # As ./check has them; sanitizers end what takes too much memory by mistake.
-ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": os.path.join(ROOT, "test", "lib"),
+               "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
                "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:hard_rss_limit_mb=8000"}
 
 

@@ -1,6 +1,7 @@
 """make_seeds.py FOLDER TARGET: seeds for a fuzz target, and FOLDER.dict with the words of the format. Node models of
 ONNX's backend suite stand for every op; small models with functions, subgraphs, external, sparse and typed data and
 nested messages stand for the reader's branches."""
+import glob
 import io
 import os
 import re
@@ -91,16 +92,15 @@ def texts():
 def rules():
     """Each rule of the product and of the tests, and the graphs of canonicalize's tests behind an M."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-    for folder in ("passes/rules", "test/rules"):
-        for file in sorted(os.listdir(os.path.join(root, folder))):
-            if file.endswith(".rules"):
-                text = open(os.path.join(root, folder, file)).read()
-                for i, rule in enumerate(re.split(r"\n(?=rule|gradient)", text)):
-                    yield f"{file}{i}", rule.encode()
-    for folder in ("test/passes", "test/rules"):
-        for file in sorted(os.listdir(os.path.join(root, folder))):
-            if file.endswith(".onnxt"):
-                yield file, b"M" + open(os.path.join(root, folder, file), "rb").read()
+
+    def found(suffix, *folders):
+        for folder in folders:
+            yield from sorted(glob.glob(os.path.join(root, folder, "**", "*" + suffix), recursive=True))
+    for file in found(".rules", "passes/rules", "test/rules"):
+        for i, rule in enumerate(re.split(r"\n(?=rule|gradient)", open(file).read())):
+            yield f"{os.path.basename(file)}{i}", rule.encode()
+    for file in found(".onnxt", "test/passes", "test/rules"):
+        yield os.path.basename(file), b"M" + open(file, "rb").read()
 
 
 def checkpoints():
@@ -114,7 +114,7 @@ def checkpoints():
 
 
 def safetensors():
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "io"))
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
     import safetensors_file as st
     w = {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]}
     v = {"dtype": "I8", "shape": [], "data_offsets": [8, 9]}

@@ -14,9 +14,10 @@ import zlib
 SKIPPED = 77  # the exit code of a test that cannot run here, as Meson has it
 KEPT = 100_000  # characters of a failed test's output that are shown
 
-# What Meson adds to every test: where a thread waits for another it sleeps (test/meson.build), and memory from malloc
-# is filled, with a byte that follows from the name so that a run can be repeated.
-ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE"}
+# What Meson adds to every test: where a thread waits for another it sleeps, scripts find test/lib (test/meson.build),
+# and memory from malloc is filled, with a byte that follows from the name so that a run can be repeated.
+TEST = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": os.path.join(TEST, "lib")}
 
 # state: passed, failed, skipped; seconds: of the clock; processor: seconds of the test and of what it started.
 Result = collections.namedtuple("Result", "state seconds processor output")
@@ -36,7 +37,7 @@ class Test:
 
     def shell(self):
         """The command that runs it again, by hand."""
-        words = [f"{key}={shlex.quote(value)}" for key, value in self.environment.items()]
+        words = [f"{key}={shlex.quote(value)}" for key, value in {**ENVIRONMENT, **self.environment}.items()]
         return " ".join([f"cd {shlex.quote(self.folder)} &&"] + words + [shlex.quote(word) for word in self.command])
 
     def matches(self, patterns):

@@ -8,9 +8,8 @@ import tempfile
 import onnx
 from onnx import TensorProto as T, helper as h
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import programs  # noqa: E402
-from programs import check, finish, watched  # noqa: E402
+import programs
+from programs import check, finish, watched
 
 TOOL = os.path.abspath(sys.argv[1])
 MAX_SECONDS, MAX_BYTES = 1.0, 100 << 20

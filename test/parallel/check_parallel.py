@@ -12,17 +12,15 @@ import argparse
 import os
 import re
 import signal
-import sys
 import time
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import rank_job  # noqa: E402
-from compare import load, near  # noqa: E402
-from programs import check, finish, path, run as run_any  # noqa: E402
-from rank_job import GONE_IN, SILENT_IN  # noqa: E402
-from tolerances import DESCENT  # noqa: E402
+import rank_job
+from compare import load, near
+from programs import check, finish, path, run as run_any
+from rank_job import GONE_IN, SILENT_IN
+from tolerances import DESCENT
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("alone")

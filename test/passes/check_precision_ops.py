@@ -4,7 +4,6 @@ there, and what the compiled graph computes is what `tempoc --verify` finds righ
 
 usage: check_precision_ops.py TEMPOC PRECISION_DEF
 """
-import os
 import re
 import sys
 
@@ -12,8 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import case, check, finish, path, run  # noqa: E402
+from programs import case, check, finish, path, run
 
 rng = np.random.default_rng(3)
 TYPES = {"bf16": TensorProto.BFLOAT16, "fp16": TensorProto.FLOAT16}

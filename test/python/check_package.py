@@ -21,12 +21,11 @@ import onnx
 import onnx.parser
 
 SOURCE, BUILD = sys.argv[1:3]
-sys.path[:0] = [os.path.join(SOURCE, folder) for folder in ("python", "test", "test/e2e")]
+sys.path[:0] = [os.path.join(SOURCE, folder) for folder in ("python", "test/lib")]
 os.environ["TEMPO_HOME"] = BUILD
 
 import tempo  # noqa: E402
-from check_models import worst  # noqa: E402
-from compare import by_onnxruntime, load  # noqa: E402
+from compare import by_onnxruntime, load, worst  # noqa: E402
 from tolerances import GRADIENT, OUTPUT  # noqa: E402
 
 ADD = '<ir_version: 10, opset_import: ["" : 21]> g (float[n] x, float[n] y) => (float[n] z) { z = Add (x, y) }'

@@ -22,7 +22,7 @@ def set_up(*packages):
         sys.exit(77)
     source, build = sys.argv[1:3]
     os.environ.update(TEMPO_HOME=build, TRANSFORMERS_VERBOSITY="error", CUDA_VISIBLE_DEVICES="")
-    sys.path[:0] = [os.path.join(source, folder) for folder in ("python", "test", "models")]
+    sys.path[:0] = [os.path.join(source, folder) for folder in ("python", "test/lib", "models")]
     keep_registry()
 
 

@@ -12,10 +12,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import RAISED_GRADIENT  # noqa: E402
+from compare import load
+from programs import case, finish, path, run
+from tolerances import RAISED_GRADIENT
 
 FLOATS = {TensorProto.FLOAT: np.float32, TensorProto.FLOAT16: np.float16, TensorProto.DOUBLE: np.float64}
 APART = "shapes,canonicalize,autodiff,canonicalize,bodies"

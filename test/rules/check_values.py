@@ -12,10 +12,9 @@ import sys
 import numpy as np
 import onnx
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import RAISED  # noqa: E402
+from compare import by_onnxruntime
+from programs import case, finish, path, run
+from tolerances import RAISED
 
 TYPES = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 10: np.float16, 11: np.float64}
 SYMBOL = 3  # size of every symbolic dim

@@ -12,8 +12,7 @@ of the K-th of N shares of the rules. The last line is 'N killed, N equivalent, 
 """
 import concurrent.futures, fnmatch, os, pathlib, re, sys, tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import run  # noqa: E402
+from programs import run
 
 WORDS = "or dim trailing side_capacity side_least side_limit".split()  # before "(", but no ops
 COMMUTATIVE = set("Add Mul And Or Xor Equal BitwiseAnd BitwiseOr BitwiseXor Sum Max Min Mean add mul".split())

@@ -1,14 +1,11 @@
 """bad_values.py TEMPO_RUN: operands whose values are wrong, known only when the graph runs: each is refused by the name
 of the node, in little time and memory; extreme values that have a meaning are taken."""
-import os
-import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import check, finish, path  # noqa: E402
-from tolerances import LOGARITHM  # noqa: E402
-from tool import model, run  # noqa: E402
+from programs import check, finish, path
+from tolerances import LOGARITHM
+from tool import model, run
 
 BAD, UNSUPPORTED, LIMIT = 2, 3, 4
 NAMES = {"f4": "float", "i8": "int64", "i4": "int32", "u8": "uint64", "b1": "bool"}

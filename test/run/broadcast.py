@@ -2,18 +2,16 @@
 
 usage: broadcast.py TEMPO_RUN TEMPOC
 """
-import os
 import sys
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, near  # noqa: E402
-from programs import check, finish, path, told  # noqa: E402
-from tolerances import FOLDED_SUM, FOLDED_SUM_GRADIENT, WHOLE_NUMBERS  # noqa: E402
-from tool import run  # noqa: E402
+from compare import load, near
+from programs import check, finish, path, told
+from tolerances import FOLDED_SUM, FOLDED_SUM_GRADIENT, WHOLE_NUMBERS
+from tool import run
 
 TEMPOC = sys.argv[2]
 COUNT = 80  # nodes of a graph

@@ -3,18 +3,16 @@ they are in tempo-run, and with their gradients in every recipe, against numpy.
 
 usage: broadcast_norm.py TEMPO_RUN TEMPOC
 """
-import os
 import sys
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, near  # noqa: E402
-from programs import check, finish, path, told  # noqa: E402
-from tolerances import NORM, each  # noqa: E402
-from tool import run  # noqa: E402
+from compare import load, near
+from programs import check, finish, path, told
+from tolerances import NORM, each
+from tool import run
 
 TEMPOC = sys.argv[2]
 # X, Scale, Bias or None, axis

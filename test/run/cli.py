@@ -3,15 +3,13 @@ cases."""
 import csv
 import json
 import os
-import sys
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import check, finish, path  # noqa: E402
-from tool import model, run  # noqa: E402
+from programs import check, finish, path
+from tool import model, run
 
 ADD = """g (float[n,2] x, float[2] b) => (float[n,2] y, float loss) {
   y = Add (x, b) loss = ReduceSum <keepdims = 0> (y) }"""

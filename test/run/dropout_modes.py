@@ -4,16 +4,14 @@ gradients are the same bits under none and exact, in both modes; the bodies draw
 
 usage: dropout_modes.py TEMPO_RUN TEMPOC
 """
-import os
 import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, load, near, same_bits  # noqa: E402
-from programs import check, finish, path, told  # noqa: E402
-from tolerances import DROPPED  # noqa: E402
-from tool import model, run  # noqa: E402
+from compare import by_onnxruntime, load, near, same_bits
+from programs import check, finish, path, told
+from tolerances import DROPPED
+from tool import model, run
 
 RATIO, SEED, STEP = 0.25, 77, 5
 RNG = np.random.default_rng(3)

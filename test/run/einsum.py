@@ -2,16 +2,14 @@
 
 usage: einsum.py TEMPO_RUN
 """
-import os
 import sys
 
 import numpy as np
 import onnx
 from onnx import helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
+from compare import load
+from programs import case, finish, path, run
 
 CASES = [
     ("bshd,bthd->bhst", (2, 5, 3, 4), (2, 6, 3, 4)), ("bhst,bthd->bshd", (2, 3, 5, 6), (2, 6, 3, 4)),

@@ -12,10 +12,9 @@ import sys
 import numpy as np
 import onnx
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import dims_of, load  # noqa: E402
-from programs import check, finish, path, run as run_any, told  # noqa: E402
-from tool import model, run  # noqa: E402
+from compare import dims_of, load
+from programs import check, finish, path, run as run_any, told
+from tool import model, run
 
 TEMPOC, CASES = sys.argv[2], sys.argv[3:]
 

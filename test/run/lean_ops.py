@@ -4,18 +4,15 @@ the same bits.
 
 usage: lean_ops.py TEMPO_RUN
 """
-import os
-import sys
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import tool  # noqa: E402
-from compare import load, same_bits  # noqa: E402
-from programs import check, finish, path  # noqa: E402
-from tolerances import LEAN_FORWARD, LEAN_GRADIENT  # noqa: E402
+import tool
+from compare import load, same_bits
+from programs import check, finish, path
+from tolerances import LEAN_FORWARD, LEAN_GRADIENT
 
 RNG = np.random.default_rng(7)
 

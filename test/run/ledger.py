@@ -13,9 +13,8 @@ import tempfile
 import numpy as np
 import onnx
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import dims_of  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
+from compare import dims_of
+from programs import case, finish, path, run
 
 VIEWS = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"}
 SIZES = {onnx.TensorProto.BOOL: 1, onnx.TensorProto.FLOAT: 4, onnx.TensorProto.INT64: 8, onnx.TensorProto.INT32: 4,

@@ -12,9 +12,8 @@ import sys
 import numpy as np
 import onnx
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, near  # noqa: E402
-from programs import check, finish, path, run  # noqa: E402
+from compare import load, near
+from programs import check, finish, path, run
 
 TEMPOC, TEMPO_RUN, TEMPO_TRAIN, MODELS = sys.argv[1:5]
 STEPS = int(sys.argv[5]) if len(sys.argv) > 5 else 8

@@ -2,17 +2,15 @@
 refused by name."""
 import io
 import os
-import sys
 import zipfile
 
 import numpy as np
 import onnx
 from numpy.lib import format as npy
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import same_bits  # noqa: E402
-from programs import check, finish, path  # noqa: E402
-from tool import model, run  # noqa: E402
+from compare import same_bits
+from programs import check, finish, path
+from tool import model, run
 
 TYPES = {"float": "f4", "double": "f8", "float16": "f2", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8",
          "uint8": "u1",

@@ -5,18 +5,16 @@ What no file tells is refused by name.
 
 usage: ort_dropout.py TEMPO_RUN TEMPOC [rounded]       rounded: results may differ by a rounding, but no mask
 """
-import os
 import sys
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, load, near, session  # noqa: E402
-from programs import check, finish, path, told  # noqa: E402
-from tolerances import DROPPED_GRADIENT, DROPPED_ONCE  # noqa: E402
-from tool import model, run  # noqa: E402
+from compare import by_onnxruntime, load, near, session
+from programs import check, finish, path, told
+from tolerances import DROPPED_GRADIENT, DROPPED_ONCE
+from tool import model, run
 
 ROUNDED = sys.argv[3:] == ["rounded"]
 RNG = np.random.default_rng(5)

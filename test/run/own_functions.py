@@ -5,18 +5,16 @@ Those of ai.onnx give way to the op, as in ONNX Runtime.
 usage: own_functions.py TEMPO_RUN TEMPOC
 """
 import json
-import os
 import sys
 
 import numpy as np
 import onnx
 from onnx import helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, load, near  # noqa: E402
-from programs import check, finish, path, told  # noqa: E402
-from tolerances import FUNCTION as ROUNDED  # noqa: E402
-from tool import run  # noqa: E402
+from compare import by_onnxruntime, load, near
+from programs import check, finish, path, told
+from tolerances import FUNCTION as ROUNDED
+from tool import run
 
 X = np.array([-2.0, -0.5, 0.25, 3.0], np.float32)
 RECIPES = ("none", "exact", "tiled", "portable", "forward")

@@ -13,9 +13,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import check, finish, path  # noqa: E402
-from tool import TOOL  # noqa: E402
+from programs import check, finish, path
+from tool import TOOL
 
 TEMPOC = sys.argv[2]
 

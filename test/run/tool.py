@@ -1,9 +1,7 @@
 """tool.py: what the tests of tempo-run share: models as text, and runs of the tool, the first argument."""
-import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import path, told  # noqa: E402
+from programs import path, told
 
 TOOL = sys.argv[1]
 

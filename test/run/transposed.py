@@ -3,18 +3,15 @@ against ONNX Runtime; a weight that somebody else reads turned; and that no copy
 
 usage: transposed.py TEMPO_RUN
 """
-import os
-import sys
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, load, max_error  # noqa: E402
-from programs import check, finish, path  # noqa: E402
-from tolerances import PRODUCT  # noqa: E402
-from tool import run  # noqa: E402
+from compare import by_onnxruntime, load, max_error
+from programs import check, finish, path
+from tolerances import PRODUCT
+from tool import run
 
 random = np.random.default_rng(5)
 

@@ -14,8 +14,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import check, finish, path, run, told  # noqa: E402
+from programs import check, finish, path, run, told
 
 TEMPO_RUN, TEMPOC, TEMPO_TRAIN, TEMPOC_PLAN = map(os.path.abspath, sys.argv[1:5])
 TRAIN = (TEMPO_TRAIN, "m.onnx", "-q", "--data=shards", "--eval-data=eval.npz", "--rules=rules", "--train-list=list",

@@ -17,8 +17,7 @@ import sys
 import onnx
 from onnx import TensorProto
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import path as scratch, run  # noqa: E402
+from programs import path as scratch, run
 
 DTYPES = {number: name.lower() for name, number in TensorProto.DataType.items()}
 

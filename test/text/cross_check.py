@@ -7,9 +7,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, parser, printer
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import case, finish, run as run_any  # noqa: E402
-from text_cases import FUNCTIONS, GRAPHS, HEADER, HEADERS, MAIN, OURS, PRINTER_LOSES, REFUSED  # noqa: E402
+from programs import case, finish, run as run_any
+from text_cases import FUNCTIONS, GRAPHS, HEADER, HEADERS, MAIN, OURS, PRINTER_LOSES, REFUSED
 
 TOOL, SCRATCH = sys.argv[1], sys.argv[2]
 

@@ -1,7 +1,6 @@
 """train_tool.py: what the tests of tempo-train share: a scratch folder, a small classifier as ONNX text and as numpy,
 runs of the tool whose exit code is checked, and readers of what it writes."""
 import json
-import os
 import signal
 import struct
 import subprocess
@@ -9,10 +8,9 @@ import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import tolerances  # noqa: E402
-from compare import by_onnxruntime, session  # noqa: E402, F401
-from programs import FOLDER, check, failed, finish, path, told  # noqa: E402, F401
+import tolerances
+from compare import by_onnxruntime, session  # noqa: F401
+from programs import FOLDER, check, failed, finish, path, told  # noqa: F401
 
 TOOL = sys.argv[1]
 

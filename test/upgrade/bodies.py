@@ -2,17 +2,15 @@
 """The function bodies of ai.tempo ops that stand for newer ops: onnx's own backend cases go through tempoc, the result
 passes onnx.checker and gives in ONNX Runtime what onnx's reference evaluator said. bfloat16 is left out: ONNX Runtime
 has no kernels for it. usage: bodies.py tempoc"""
-import os
 import sys
 
 import numpy as np
 import onnx
 from onnx.backend.test.loader import load_model_tests
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import near, session  # noqa: E402
-from programs import case, check, finish, path, run  # noqa: E402
-from tolerances import BODY, BODY_IN_HALF  # noqa: E402
+from compare import near, session
+from programs import case, check, finish, path, run
+from tolerances import BODY, BODY_IN_HALF
 
 # op: least number of cases
 OPS = {"Attention": 80, "RMSNormalization": 19, "RotaryEmbedding": 8, "Swish": 1, "SwiGLU": 3, "TensorScatter": 3}

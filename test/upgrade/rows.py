@@ -2,17 +2,15 @@
 """Each rewrite of the upgrade pass on a small model: the model as it was and the model that tempoc made of it give the
 same numbers. The original runs in ONNX Runtime, which keeps kernels for old opsets; where it has none, numpy says what
 the old text meant. usage: rows.py tempoc"""
-import os
 import sys
 
 import numpy as np
 import onnx
 import onnx.parser
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import near, session  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import UPGRADED  # noqa: E402
+from compare import near, session
+from programs import case, finish, path, run
+from tolerances import UPGRADED
 
 rng = np.random.default_rng(7)
 

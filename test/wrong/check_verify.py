@@ -4,13 +4,11 @@ at a time (wrong_parts.c), where recipe none, which has the same fault, agrees; 
 
 usage: check_verify.py TEMPOC TEMPOC_WRONG TEMPOC_WRONG_RULES GRAPH | --models TEMPOC MODEL...
 """
-import os
 import re
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import check, finish, run  # noqa: E402
-from tolerances import VERIFIED  # noqa: E402
+from programs import check, finish, run
+from tolerances import VERIFIED
 
 KERNEL = r"differs from that of reference kernels"
 SLOPE = r"is not the slope of the loss"

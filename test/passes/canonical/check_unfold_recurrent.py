@@ -5,16 +5,14 @@ are PyTorch's is what test/e2e shows of the same file.
 
 usage: check_unfold_recurrent.py TEMPOC MODEL
 """
-import os
 import sys
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import expect, finish, path, run  # noqa: E402
-from torch_metadata import CALL  # noqa: E402
+from programs import expect, finish, path, run
+from torch_metadata import CALL
 
 
 def compiled(tempoc, model, *flags):

@@ -1,12 +1,9 @@
 """saved_models.py: models with dropout left out, and their scores by ONNX Runtime, for models/train_score.py, too."""
-import os
-import sys
 
 import numpy as np
 import onnx
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import session as session_of  # noqa: E402
+from compare import session as session_of
 
 
 def without_dropout(model):

@@ -4,7 +4,6 @@ from run to run, are those of onnx's own reference of Adam, Adagrad and Momentum
 loss; initial values are taken; what cannot be compiled is refused by name. The optimizers alone, too, at step 0 and
 behind it.
 usage: check_training_info.py tempoc tempo-run"""
-import os
 import sys
 
 import numpy as np
@@ -12,10 +11,9 @@ import onnx
 from onnx import TensorProto as T, helper as h, numpy_helper as n
 from onnx.reference import ReferenceEvaluator
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import load, max_error  # noqa: E402
-from programs import check, finish, path, run  # noqa: E402
-from tolerances import STEP, STEPS  # noqa: E402
+from compare import load, max_error
+from programs import check, finish, path, run
+from tolerances import STEP, STEPS
 
 DOMAIN = "ai.onnx.preview.training"
 OPSETS = [h.make_opsetid("", 17), h.make_opsetid(DOMAIN, 1)]

@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """check_sequences.py TEMPOC GRAPH.onnxt: canonicalize changes no value of a graph of sequences, by ONNX Runtime on
 both."""
-import os
 import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime  # noqa: E402
-from programs import check, finish, path, run  # noqa: E402
+from compare import by_onnxruntime
+from programs import check, finish, path, run
 
 tempoc, graph = sys.argv[1:]
 given = {"x": np.random.default_rng(3).standard_normal((2, 5)).astype(np.float32), "place": np.array(3)}

@@ -2,7 +2,6 @@
 """Rows that a mask picks, as many as the data says: compiled, graphs have fixed shapes and compute what ONNX Runtime
 computes of the model as it is, where some rows are picked, all, or none; gradients are central differences of that.
 usage: check_masks.py TEMPOC TEMPO_RUN"""
-import os
 import sys
 
 import numpy as np
@@ -10,10 +9,9 @@ import onnx
 import onnx.parser
 from onnx import numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, load, near, session  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import DOUBLE_MASKED_LOSS, GRADCHECK, GRADCHECK_STEP as EPS  # noqa: E402
+from compare import by_onnxruntime, load, near, session
+from programs import case, finish, path, run
+from tolerances import DOUBLE_MASKED_LOSS, GRADCHECK, GRADCHECK_STEP as EPS
 
 rng = np.random.default_rng(11)
 WEIGHTS = {"w": rng.standard_normal((4, 4)), "v": rng.standard_normal(4)}

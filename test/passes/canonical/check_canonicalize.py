@@ -8,9 +8,8 @@ import sys
 import numpy as np
 import onnx
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, dims_of, load  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
+from compare import by_onnxruntime, dims_of, load
+from programs import case, finish, path, run
 
 SHAPE_OPS = {"Shape", "Size", "ConstantOfShape", "Range", "Identity"}
 

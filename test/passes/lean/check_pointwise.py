@@ -17,13 +17,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, load, near  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import (  # noqa: E402
+from compare import by_onnxruntime, load, near
+from programs import case, finish, path, run
+from tolerances import (
     ALPHA_TAIL, BODY_BY_ORT, BODY_OF_KERNEL, FAR, FAR_BY_ORT, FAR_LIMIT, FORWARD, INTEGRAL, SLOPE)
 
-TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../kernels/pointwise/pointwise.def")
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../kernels/pointwise/pointwise.def")
 ROW = re.compile(r'^POINTWISE(?:_FORM)?\((\w+), "([\w.]*)", (\w+), "(\w*)", (\S+),', re.M)
 STEP = 9973  # between the bits of the floats of the sweep
 NEAR = 4.0  # in alpha x: up to here a slope may cross 0, where its error is relative to its terms, not to itself

@@ -20,11 +20,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import linear_loss_cases, optimizer_definitions, philox_draws, recurrent_cases, resize_cases, small_cases  # noqa: E402
-from compare import by_onnxruntime, load, max_error, near  # noqa: E402
-from programs import case as run_case, check as holds, finish, path, run  # noqa: E402
-from tolerances import GRADCHECK, GRADCHECK_STEP, LEAN  # noqa: E402
+import linear_loss_cases, optimizer_definitions, philox_draws, recurrent_cases, resize_cases, small_cases
+from compare import by_onnxruntime, load, max_error, near
+from programs import case as run_case, check as holds, finish, path, run
+from tolerances import GRADCHECK, GRADCHECK_STEP, LEAN
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 random = np.random.default_rng(11)
@@ -634,7 +633,7 @@ def gradient_cases():
 # --- all --------------------------------------------------------------------------------------------------------------
 def rows(paths, pattern):
     found = set()
-    for path in glob.glob(os.path.join(HERE, "../../passes", paths)):
+    for path in glob.glob(os.path.join(HERE, "../../../passes", paths)):
         found |= set(re.findall(pattern, open(path).read(), re.M))
     return found
 

@@ -2,6 +2,8 @@
 import ml_dtypes
 import numpy as np
 
+from tolerances import GRADIENT
+
 
 def load(path):
     """The arrays of a .npz by name; numpy has no bfloat16 and reads its elements as two bytes."""
@@ -46,6 +48,23 @@ def max_error(got, want, least=0.0):
 def most(rows, limit):
     """The largest of (error, name); NaN counts as beyond the limit."""
     return max(rows, key=lambda row: (not row[0] <= limit, row[0]))
+
+
+def total(got, names):
+    """The sum of the tensors whose names are joined by '+'; NaN where one is missing."""
+    return sum(np.asarray(got.get(name, np.nan), np.float64) for name in names.split("+"))
+
+
+def worst(got, want):
+    """(error, name) of the tensor that differs most; a missing one counts as wrong."""
+    median = float(np.median([rms(v) for k, v in want.items() if k != "loss"]))
+    rows = []
+    for name, w in want.items():
+        g = total(got, name)
+        if name == "loss":
+            g = g.reshape(w.shape)
+        rows.append((norm_error(g, w, 0.0 if name == "loss" else 0.01 * median), name))
+    return most(rows, GRADIENT)
 
 
 def session(model, optimize=True):

@@ -3,7 +3,6 @@
 of the bags, and their gradients are central differences of that, in tempo-run and in ONNX Runtime.
 usage: check_bags.py TEMPOC TEMPO_RUN"""
 import itertools
-import os
 import sys
 
 import numpy as np
@@ -11,10 +10,9 @@ import onnx
 import onnx.parser
 from onnx import numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, load, near  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import DOUBLE, GRADCHECK, GRADCHECK_STEP as EPS  # noqa: E402
+from compare import by_onnxruntime, load, near
+from programs import case, finish, path, run
+from tolerances import DOUBLE, GRADCHECK, GRADCHECK_STEP as EPS
 
 rng = np.random.default_rng(7)
 TABLE = rng.standard_normal((9, 4))

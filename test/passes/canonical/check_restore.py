@@ -12,11 +12,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, near  # noqa: E402
-from programs import each_check, expect, path, run  # noqa: E402
-from tolerances import RESTORED, RESTORED_LARGE, RESTORED_LOSS, RESTORED_MEAN, RESTORED_SUM  # noqa: E402
-from torch_metadata import SIGNATURE, node, note, with_holes  # noqa: E402
+from compare import by_onnxruntime, near
+from programs import each_check, expect, path, run
+from tolerances import RESTORED, RESTORED_LARGE, RESTORED_LOSS, RESTORED_MEAN, RESTORED_SUM
+from torch_metadata import SIGNATURE, node, note, with_holes
 
 
 def model_of(nodes, weights, signature="", inputs=None, outputs=None, producer="pytorch", outputs_too=""):

@@ -10,17 +10,15 @@ its mistaken sign and without it, must be found out. The last line is 'N passed,
 """
 
 import math
-import os
 import sys
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import check_pointwise  # noqa: E402
-from compare import by_onnxruntime, load  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
+import check_pointwise
+from compare import by_onnxruntime, load
+from programs import case, finish, path, run
 
 # The largest errors of the slope: elsewhere, and where |x - x*| < NEAR, where y's rounding shows as its square root.
 NEAR = 0.05

@@ -1,9 +1,8 @@
 """programs.py: what test scripts share of running programs and of counting what holds. Standard library alone.
 
-A script puts this folder on its path, then takes what it needs:
+Scripts find this folder by PYTHONPATH, which test/meson.build and test/gate set; by hand:
 
-    sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-    from programs import case, finish, run  # noqa: E402
+    PYTHONPATH=test/lib build/py/bin/python test/run/einsum.py build/tempo-run
 
 A check that can go on counts by `check`; cases that fail as a whole are run by `case`; `finish` ends the script.
 """

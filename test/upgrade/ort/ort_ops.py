@@ -3,7 +3,6 @@
 numbers that ONNX Runtime's own kernel gives, or, where only its training build had one, those of the formula in numpy.
 usage: ort_ops.py tempoc"""
 import math
-import os
 import re
 import sys
 
@@ -11,10 +10,9 @@ import numpy as np
 import onnx
 import onnx.parser
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, near  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import TRAINING_OP  # noqa: E402
+from compare import by_onnxruntime, near
+from programs import case, finish, path, run
+from tolerances import TRAINING_OP
 
 rng = np.random.default_rng(11)
 HEADER = '<ir_version: 8, opset_import: ["" : %d, "com.microsoft" : 1]>\n'

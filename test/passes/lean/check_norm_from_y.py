@@ -17,10 +17,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, load, same_bits, session  # noqa: E402
-from programs import check as holds, finish, path, run  # noqa: E402
-from tolerances import NORM_FROM_Y as LIMITS, NORM_FROM_Y_ORT  # noqa: E402
+from compare import by_onnxruntime, load, same_bits, session
+from programs import check as holds, finish, path, run
+from tolerances import NORM_FROM_Y as LIMITS, NORM_FROM_Y_ORT
 
 ROWS, N = 1024, 128
 TYPES = {"float": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}

@@ -2,7 +2,6 @@
 """If, Loop and Scan whose course is known, and If on data: compiled, they are plain nodes that compute what ONNX
 Runtime computes of the model as it is, and their gradients are central differences of that.
 usage: check_unroll.py TEMPOC"""
-import os
 import re
 import sys
 
@@ -11,10 +10,9 @@ import onnx
 import onnx.parser
 from onnx import numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from compare import by_onnxruntime, near  # noqa: E402
-from programs import case, finish, path, run  # noqa: E402
-from tolerances import DOUBLE_LOSS, GRADCHECK, GRADCHECK_STEP as EPS  # noqa: E402
+from compare import by_onnxruntime, near
+from programs import case, finish, path, run
+from tolerances import DOUBLE_LOSS, GRADCHECK, GRADCHECK_STEP as EPS
 
 rng = np.random.default_rng(3)
 HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'

@@ -13,10 +13,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import torch_metadata as torch  # noqa: E402
-from compare import by_onnxruntime  # noqa: E402
-from programs import each_check, expect, path, run  # noqa: E402
+import torch_metadata as torch
+from compare import by_onnxruntime
+from programs import each_check, expect, path, run
 
 TEMPOC, MODELS = sys.argv[1:3]
 
