@@ -1,7 +1,7 @@
 /* test_remat_prices.c: cuts and choices that no other beats, found by trying all on small problems; schedules on
  * generated training graphs that pass the checker, fit and cost no more than a knapsack over the layers. */
-#include "bench/remat_graphs.h"
-#include "bench/remat_knapsack.h"
+#include "bench/remat/remat_graphs.h"
+#include "bench/remat/remat_knapsack.h"
 #include "compiler/remat/remat_search.h"
 #include "compiler/remat/remat_turn.h"
 #include "random_below.h"
