@@ -105,13 +105,8 @@ class Model:
     def model(self, outputs, as_initializers):
         weights = [numpy_helper.from_array(v, k) for k, v in self.weights.items()]
         given = [helper.make_tensor_value_info(k, self.type, v.shape) for k, v in self.weights.items()]
-        graph = helper.make_graph(
-            self.nodes,
-            "g",
-            self.inputs + ([] if as_initializers else given),
-            outputs,
-            self.constants + (weights if as_initializers else []),
-        )
+        graph = helper.make_graph(self.nodes, "g", self.inputs + ([] if as_initializers else given), outputs,
+                                  self.constants + (weights if as_initializers else []))
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.case["opset"])], ir_version=10)
 
     def evaluator(self, model):

@@ -47,17 +47,8 @@ def case(op, *operands, outputs=1, use=None, opset=21, dynamic=True, ort=False, 
     also try it with dims that are not known before the run; ort: ONNX Runtime evaluates, where onnx's evaluator cannot;
     single: so, in float, since the op has no double form."""
     CASES.append(
-        dict(
-            op=op,
-            operands=operands,
-            outputs=outputs,
-            use=use or [0],
-            opset=opset,
-            dynamic=dynamic,
-            ort=ort or single,
-            single=single,
-            attributes=attributes,
-        )
+        dict(op=op, operands=operands, outputs=outputs, use=use or [0], opset=opset, dynamic=dynamic, ort=ort or single,
+             single=single, attributes=attributes)
     )
 
 
@@ -118,18 +109,9 @@ case("Dropout", normal(3, 4), Fixed(0.3), np.array(False))
 case("Dropout", normal(3, 4), outputs=2)
 
 # --- reductions -------------------------------------------------------------------------------------------------------
-REDUCTIONS = dict(
-    ReduceSum=normal,
-    ReduceMean=normal,
-    ReduceMax=distinct,
-    ReduceMin=distinct,
-    ReduceProd=normal,
-    ReduceL1=apart,
-    ReduceL2=normal,
-    ReduceLogSum=positive,
-    ReduceLogSumExp=normal,
-    ReduceSumSquare=normal,
-)
+REDUCTIONS = dict(ReduceSum=normal, ReduceMean=normal, ReduceMax=distinct, ReduceMin=distinct, ReduceProd=normal,
+                  ReduceL1=apart, ReduceL2=normal, ReduceLogSum=positive, ReduceLogSumExp=normal,
+                  ReduceSumSquare=normal)
 for op, make in REDUCTIONS.items():
     case(op, make(2, 3, 4))
     case(op, make(2, 3, 4), ints(1), keepdims=0)
@@ -144,52 +126,24 @@ case("LpNormalization", normal(3, 4))
 case("LpNormalization", apart(3, 4), ort=True, axis=0, p=1)
 
 # --- products ---------------------------------------------------------------------------------------------------------
-for a, b in (
-    ((2, 3), (3, 4)),
-    ((5, 2, 3), (3, 4)),
-    ((2, 3), (5, 3, 4)),
-    ((5, 2, 3), (5, 3, 4)),
-    ((5, 1, 2, 3), (4, 3, 2)),
-    ((3,), (3,)),
-    ((3,), (3, 4)),
-    ((2, 3), (3,)),
-    ((5, 2, 3), (3,)),
-    ((3,), (5, 3, 4)),
-    ((1, 2, 3), (5, 3, 4)),
-    ((2, 1, 2, 3), (1, 4, 3, 2)),
-):
+for a, b in (((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 2, 3), (5, 3, 4)),
+             ((5, 1, 2, 3), (4, 3, 2)), ((3,), (3,)), ((3,), (3, 4)), ((2, 3), (3,)), ((5, 2, 3), (3,)),
+             ((3,), (5, 3, 4)), ((1, 2, 3), (5, 3, 4)), ((2, 1, 2, 3), (1, 4, 3, 2))):
     case("MatMul", normal(*a), normal(*b))
 for ta in (0, 1):
     for tb in (0, 1):
-        case(
-            "Gemm",
-            normal(*((3, 2) if ta else (2, 3))),
-            normal(*((4, 3) if tb else (3, 4))),
-            normal(4),
-            transA=ta,
-            transB=tb,
-        )
+        case("Gemm", normal(*((3, 2) if ta else (2, 3))), normal(*((4, 3) if tb else (3, 4))), normal(4), transA=ta,
+             transB=tb)
 case("Gemm", normal(2, 3), normal(3, 4), normal(2, 1), alpha=0.5, beta=2.0)
 case("Gemm", normal(3, 2), normal(3, 4), np.float64(1.5), alpha=0.5, transA=1)
 case("Gemm", normal(2, 3), normal(3, 4))
 for equation, shapes in (
-    ("ij,jk->ik", ((2, 3), (3, 4))),
-    ("bhqd,bhkd->bhqk", ((2, 2, 3, 4), (2, 2, 5, 4))),
-    ("ij->ji", ((2, 3),)),
-    ("ij->i", ((2, 3),)),
-    ("bij,bjk,bkl->bil", ((2, 2, 3), (2, 3, 2), (2, 2, 4))),
-    ("ij,jk", ((2, 3), (3, 4))),
-    ("i,j->ij", ((2,), (3,))),
-    ("ij,ij->", ((2, 3), (2, 3))),
-    ("...ij,jk->...ik", ((2, 3, 2, 3), (3, 4))),
-    ("a...b, ...bc -> a...c", ((2, 3, 2), (1, 2, 4))),
-    ("...i,...i", ((1, 2, 3), (2, 2, 3))),
-    ("ii->i", ((3, 3),)),
-    ("bii->b", ((2, 3, 3),)),
-    ("iji,jk->k", ((2, 3, 2), (3, 4))),
-    ("iij,...i->j...", ((2, 2, 3), (4, 2))),
-    ("bi,kij,bj->bk", ((2, 3), (2, 3, 4), (2, 4))),
-):
+    ("ij,jk->ik", ((2, 3), (3, 4))), ("bhqd,bhkd->bhqk", ((2, 2, 3, 4), (2, 2, 5, 4))), ("ij->ji", ((2, 3),)),
+    ("ij->i", ((2, 3),)), ("bij,bjk,bkl->bil", ((2, 2, 3), (2, 3, 2), (2, 2, 4))), ("ij,jk", ((2, 3), (3, 4))),
+    ("i,j->ij", ((2,), (3,))), ("ij,ij->", ((2, 3), (2, 3))), ("...ij,jk->...ik", ((2, 3, 2, 3), (3, 4))),
+    ("a...b, ...bc -> a...c", ((2, 3, 2), (1, 2, 4))), ("...i,...i", ((1, 2, 3), (2, 2, 3))), ("ii->i", ((3, 3),)),
+    ("bii->b", ((2, 3, 3),)), ("iji,jk->k", ((2, 3, 2), (3, 4))), ("iij,...i->j...", ((2, 2, 3), (4, 2))),
+    ("bi,kij,bj->bk", ((2, 3), (2, 3, 4), (2, 4)))):
     case("Einsum", *[normal(*s) for s in shapes], equation=equation)
 case("Conv", normal(2, 3, 4, 6), normal(5, 3, 2, 3), normal(5), strides=[2, 3], kernel_shape=[2, 3], dynamic=False)
 case("Conv", normal(2, 3, 6), normal(4, 3, 2), strides=[2], dynamic=False)
@@ -205,47 +159,20 @@ case("Conv", normal(2, 1, 3, 4, 3), normal(2, 1, 2, 2, 2), pads=[0, 1, 0, 1, 0, 
 case("Conv", normal(1, 2, 5, 6), normal(2, 2, 3, 2), auto_pad="SAME_UPPER", strides=[2, 2], dynamic=False)
 case("Conv", normal(1, 2, 5, 6), normal(2, 2, 2, 4), auto_pad="SAME_LOWER", dynamic=False)
 case("Conv", normal(1, 2, 5, 6), normal(2, 2, 3, 2), auto_pad="VALID", strides=[1, 2], dynamic=False)
-case(
-    "Conv", normal(2, 3, 5, 5), normal(3, 1, 3, 3), normal(3), group=3, pads=[1, 1, 1, 1], strides=[2, 2], dynamic=False
-)
-case(
-    "Conv",
-    normal(2, 4, 5, 4),
-    normal(6, 2, 3, 2),
-    normal(6),
-    group=2,
-    pads=[1, 0, 1, 1],
-    strides=[2, 1],
-    single=True,
-    ort=True,
-    dynamic=False,
-)
+case("Conv", normal(2, 3, 5, 5), normal(3, 1, 3, 3), normal(3), group=3, pads=[1, 1, 1, 1], strides=[2, 2],
+     dynamic=False)
+case("Conv", normal(2, 4, 5, 4), normal(6, 2, 3, 2), normal(6), group=2, pads=[1, 0, 1, 1], strides=[2, 1], single=True,
+     ort=True, dynamic=False)
 case("Conv", normal(2, 4, 7), normal(4, 2, 2), group=2, strides=[3], single=True, ort=True, dynamic=False)
 case(
     "Conv", normal(2, 3, 5, 6), normal(4, 3, 3, 2), normal(4), kernel_shape=[3, 2], pads=[1, 0, 1, 1]
 )  # strides of 1: any dims
 case("ConvTranspose", normal(2, 3, 3, 4), normal(3, 2, 3, 2), normal(2), dynamic=False)
-case(
-    "ConvTranspose",
-    normal(1, 2, 3, 3),
-    normal(2, 3, 3, 3),
-    strides=[2, 2],
-    pads=[1, 1, 1, 1],
-    output_padding=[1, 0],
-    dynamic=False,
-)
+case("ConvTranspose", normal(1, 2, 3, 3), normal(2, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 0],
+     dynamic=False)
 case("ConvTranspose", normal(2, 2, 4), normal(2, 1, 2), strides=[3], dilations=[2], pads=[0, 1], dynamic=False)
-case(
-    "ConvTranspose",
-    normal(2, 4, 3, 3),
-    normal(4, 3, 2, 3),
-    normal(6),
-    group=2,
-    strides=[2, 1],
-    single=True,
-    ort=True,
-    dynamic=False,
-)
+case("ConvTranspose", normal(2, 4, 3, 3), normal(4, 3, 2, 3), normal(6), group=2, strides=[2, 1], single=True, ort=True,
+     dynamic=False)
 
 # --- recurrent layers: onnx's evaluator has no Scan against the order of steps ----------------------------------------
 
@@ -282,48 +209,15 @@ for p in (1, 2, 3):
     case("LpPool", apart(2, 2, 5, 6), kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], p=p, single=True,
          dynamic=False)
 case("AveragePool", normal(2, 2, 5, 6), kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], dynamic=False)
-case(
-    "AveragePool",
-    normal(2, 2, 5, 6),
-    kernel_shape=[3, 2],
-    strides=[2, 2],
-    pads=[1, 1, 1, 0],
-    count_include_pad=1,
-    dynamic=False,
-)
-case(
-    "AveragePool",
-    normal(2, 1, 6, 5),
-    kernel_shape=[2, 2],
-    strides=[2, 2],
-    ceil_mode=1,
-    single=True,
-    ort=True,
-    dynamic=False,
-)
-case(
-    "AveragePool",
-    normal(2, 1, 6, 6),
-    kernel_shape=[3, 3],
-    strides=[2, 3],
-    pads=[1, 1, 0, 0],
-    ceil_mode=1,
-    count_include_pad=1,
-    single=True,
-    ort=True,
-    dynamic=False,
-)
+case("AveragePool", normal(2, 2, 5, 6), kernel_shape=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], count_include_pad=1,
+     dynamic=False)
+case("AveragePool", normal(2, 1, 6, 5), kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, single=True, ort=True,
+     dynamic=False)
+case("AveragePool", normal(2, 1, 6, 6), kernel_shape=[3, 3], strides=[2, 3], pads=[1, 1, 0, 0], ceil_mode=1,
+     count_include_pad=1, single=True, ort=True, dynamic=False)
 case("AveragePool", normal(1, 2, 7), kernel_shape=[2], dilations=[3], single=True, ort=True, dynamic=False)
-case(
-    "AveragePool",
-    normal(1, 2, 5, 5),
-    kernel_shape=[2, 2],
-    auto_pad="SAME_LOWER",
-    strides=[2, 2],
-    single=True,
-    ort=True,
-    dynamic=False,
-)
+case("AveragePool", normal(1, 2, 5, 5), kernel_shape=[2, 2], auto_pad="SAME_LOWER", strides=[2, 2], single=True,
+     ort=True, dynamic=False)
 
 # --- resizes: along some axes or all, shorter and longer --------------------------------------------------------------
 IMAGE, SPATIAL = normal(1, 2, 3, 4), dict(axes=[2, 3])
@@ -369,14 +263,10 @@ case("Concat", normal(2, 3), normal(2, 1), normal(2, 2), axis=1)
 case("Concat", normal(2, 3), Fixed(normal(1, 3)), axis=-2)
 case("Split", normal(6, 2), outputs=3, use=[0, 2], axis=0, num_outputs=3)
 case("Split", normal(2, 6), ints(1, 2, 3), outputs=3, use=[0, 1, 2], axis=1)
-for starts, ends, axes, steps in (
-    (ints(1), ints(3), ints(0), None),
-    (ints(0, 1), ints(2, -1), None, None),
-    (ints(-3), ints(2**62), ints(1), None),
-    (ints(0, 5), ints(4, 0), ints(0, 1), ints(2, -2)),
-    (ints(-1), ints(-(2**62)), ints(-1), ints(-1)),
-    (ints(2), ints(2), ints(0), None),
-):
+for starts, ends, axes, steps in ((ints(1), ints(3), ints(0), None), (ints(0, 1), ints(2, -1), None, None),
+                                  (ints(-3), ints(2**62), ints(1), None),
+                                  (ints(0, 5), ints(4, 0), ints(0, 1), ints(2, -2)),
+                                  (ints(-1), ints(-(2**62)), ints(-1), ints(-1)), (ints(2), ints(2), ints(0), None)):
     case("Slice", normal(4, 6), starts, ends, axes, steps)
 case("Pad", normal(2, 3), ints(1, 0, 0, 2))
 case("Pad", normal(2, 3), ints(1, 2), np.float64(0.5), ints(1))
@@ -455,51 +345,21 @@ case("LayerNormalization", normal(2, 3, 4), normal(3, 1), normal(2, 1, 4), axis=
 case("LayerNormalization", normal(2, 2), normal(2, 1), normal(2, 1), ort=True)
 case("BatchNormalization", normal(3, 4, 2), normal(4), normal(4), normal(4), positive(4))
 case("BatchNormalization", normal(3, 4), normal(4), normal(4), normal(4), positive(4), epsilon=0.1)
-case(
-    "BatchNormalization",
-    normal(3, 4, 2),
-    normal(4),
-    normal(4),
-    Fixed(normal(4)),
-    Fixed(positive(4)),
-    outputs=3,
-    training_mode=1,
-)
+case("BatchNormalization", normal(3, 4, 2), normal(4), normal(4), Fixed(normal(4)), Fixed(positive(4)), outputs=3,
+     training_mode=1)
 case("InstanceNormalization", normal(2, 3, 4, 2), normal(3), normal(3))
 case("GroupNormalization", normal(2, 4, 3), normal(4), normal(4), single=True, num_groups=2)
 for reduction in "mean sum none".split():
     case("SoftmaxCrossEntropyLoss", normal(4, 5), ints(1, 0, 4, 2), reduction=reduction)
-    case(
-        "SoftmaxCrossEntropyLoss",
-        normal(4, 5),
-        ints(1, 0, 4, 1),
-        Fixed(positive(5)),
-        reduction=reduction,
-        ignore_index=4,
-    )
-    case(
-        "SoftmaxCrossEntropyLoss",
-        normal(2, 5, 3),
-        ints(1, 0, 4, -100, 1, 3).reshape(2, 3),
-        reduction=reduction,
-        ignore_index=-100,
-    )
+    case("SoftmaxCrossEntropyLoss", normal(4, 5), ints(1, 0, 4, 1), Fixed(positive(5)), reduction=reduction,
+         ignore_index=4)
+    case("SoftmaxCrossEntropyLoss", normal(2, 5, 3), ints(1, 0, 4, -100, 1, 3).reshape(2, 3), reduction=reduction,
+         ignore_index=-100)
     case("NegativeLogLikelihoodLoss", normal(4, 5), ints(1, 0, 4, 2), reduction=reduction)
-    case(
-        "NegativeLogLikelihoodLoss",
-        normal(4, 5),
-        ints(1, 0, 4, 1),
-        Fixed(positive(5)),
-        reduction=reduction,
-        ignore_index=4,
-    )
-    case(
-        "NegativeLogLikelihoodLoss",
-        normal(2, 5, 3),
-        ints(1, 0, 4, 2, 1, 3).reshape(2, 3),
-        Fixed(positive(5)),
-        reduction=reduction,
-    )
+    case("NegativeLogLikelihoodLoss", normal(4, 5), ints(1, 0, 4, 1), Fixed(positive(5)), reduction=reduction,
+         ignore_index=4)
+    case("NegativeLogLikelihoodLoss", normal(2, 5, 3), ints(1, 0, 4, 2, 1, 3).reshape(2, 3), Fixed(positive(5)),
+         reduction=reduction)
 case("SoftmaxCrossEntropyLoss", normal(4, 5), ints(1, 0, 4, 2), outputs=2, use=[0, 1])
 
 # --- ops whose bodies are differentiated ------------------------------------------------------------------------------
@@ -510,22 +370,7 @@ case("RMSNormalization", normal(2, 3, 4), normal(2, 3, 1), opset=23, axis=1)
 case("RMSNormalization", normal(2, 3, 4), normal(1), opset=23, axis=1)
 case("Attention", normal(2, 2, 3, 4), normal(2, 2, 5, 4), normal(2, 2, 5, 4), opset=23)
 case("Attention", normal(2, 4, 3, 4), normal(2, 2, 3, 4), normal(2, 2, 3, 4), opset=23, is_causal=1)
-case(
-    "Attention",
-    normal(2, 3, 8),
-    normal(2, 5, 8),
-    normal(2, 5, 8),
-    Fixed(normal(3, 5)),
-    opset=23,
-    q_num_heads=2,
-    kv_num_heads=2,
-)
-case(
-    "RotaryEmbedding",
-    normal(2, 3, 4, 6),
-    Fixed(normal(4, 3)),
-    Fixed(normal(4, 3)),
-    np.tile(np.arange(4), (2, 1)),
-    opset=23,
-    single=True,
-)
+case("Attention", normal(2, 3, 8), normal(2, 5, 8), normal(2, 5, 8), Fixed(normal(3, 5)), opset=23, q_num_heads=2,
+     kv_num_heads=2)
+case("RotaryEmbedding", normal(2, 3, 4, 6), Fixed(normal(4, 3)), Fixed(normal(4, 3)), np.tile(np.arange(4), (2, 1)),
+     opset=23, single=True)

@@ -20,13 +20,11 @@ CAPPED = SCALED + "d = Div(c, cap) t = Tanh(d) a = Mul(t, cap) "
 BACK = "p = Softmax<axis=-1>(u) y = MatMul(p, v) w = Mul(y, y) loss = ReduceMean<keepdims=0>(w)"
 
 # Name, nodes, the attribute that the compiled file has; None: it has neither.
-CASES = [
-    ("a softcap", CAPPED + "u = Identity(a) " + BACK, "softcap"),
-    ("a softcap below a bias", CAPPED + "u = Add(a, bias) " + BACK, "softcap"),
-    ("a softcap below a mask", CAPPED + "u = Where(mask, a, low) " + BACK, "softcap"),
-    ("a mask behind the bias", SCALED + "a = Add(c, bias) u = Where(mask, a, low) " + BACK, "bias_first"),
-    ("neither", SCALED + "u = Add(c, bias) " + BACK, None),
-]
+CASES = [("a softcap", CAPPED + "u = Identity(a) " + BACK, "softcap"),
+         ("a softcap below a bias", CAPPED + "u = Add(a, bias) " + BACK, "softcap"),
+         ("a softcap below a mask", CAPPED + "u = Where(mask, a, low) " + BACK, "softcap"),
+         ("a mask behind the bias", SCALED + "a = Add(c, bias) u = Where(mask, a, low) " + BACK, "bias_first"),
+         ("neither", SCALED + "u = Add(c, bias) " + BACK, None)]
 
 
 def computed(tool):

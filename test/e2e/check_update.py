@@ -35,22 +35,15 @@ SPARED = {"b1", "scale", "bias"}
 def network(name, dtype=TensorProto.FLOAT):
     """x [6, 7] and labels [6] to the loss of two layers with a norm between them."""
     node = helper.make_node
-    nodes = [
-        node("MatMul", ["x", "w1"], ["h"]),
-        node("Add", ["h", "b1"], ["z"]),
-        node("LayerNormalization", ["z", "scale", "bias"], ["n"]),
-        node("Gelu", ["n"], ["a"]),
-        node("MatMul", ["a", "w2"], ["y"]),
-        node("SoftmaxCrossEntropyLoss", ["y", "labels"], ["loss"]),
-    ]
+    nodes = [node("MatMul", ["x", "w1"], ["h"]), node("Add", ["h", "b1"], ["z"]),
+             node("LayerNormalization", ["z", "scale", "bias"], ["n"]), node("Gelu", ["n"], ["a"]),
+             node("MatMul", ["a", "w2"], ["y"]), node("SoftmaxCrossEntropyLoss", ["y", "labels"], ["loss"])]
     numpy_type = helper.tensor_dtype_to_np_dtype(dtype)
     graph = helper.make_graph(
         nodes,
         "network",
-        [
-            helper.make_tensor_value_info("x", dtype, [6, 7]),
-            helper.make_tensor_value_info("labels", TensorProto.INT64, [6]),
-        ],
+        [helper.make_tensor_value_info("x", dtype, [6, 7]),
+         helper.make_tensor_value_info("labels", TensorProto.INT64, [6])],
         [helper.make_tensor_value_info("loss", dtype, [])],
         [numpy_helper.from_array(w.astype(numpy_type), name) for name, w in WEIGHTS.items()],
     )
@@ -283,11 +276,8 @@ def deep(name, rows=2, layers=6):
     nodes.append(helper.make_node("ReduceMean", [f"x{layers}"], ["loss"], keepdims=0))
     x, loss = ("x0", [rows, 64]), ("loss", [])
     graph = helper.make_graph(
-        nodes,
-        "deep",
-        *([helper.make_tensor_value_info(value, TensorProto.FLOAT, dims)] for value, dims in (x, loss)),
-        [numpy_helper.from_array(rng.normal(0, 0.1, (64, 64)).astype(np.float32), f"w{i}") for i in range(layers)],
-    )
+        nodes, "deep", *([helper.make_tensor_value_info(value, TensorProto.FLOAT, dims)] for value, dims in (x, loss)),
+        [numpy_helper.from_array(rng.normal(0, 0.1, (64, 64)).astype(np.float32), f"w{i}") for i in range(layers)])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path(name))
 
 

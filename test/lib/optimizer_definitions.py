@@ -26,9 +26,8 @@ def optimizer(states):
                 return kept + (operands[:count] if copy_type else ())
             scale = operands[-1] if rest else 1
             scaled = [g * scale for g in operands[count : 2 * count]]
-            results = rule(
-                rate, t, *operands[:count], *scaled, *operands[2 * count : (2 + states) * count], **attributes
-            )
+            results = rule(rate, t, *operands[:count], *scaled, *operands[2 * count : (2 + states) * count],
+                           **attributes)
             return results + (results[:count] if copy_type else ())
 
         return run

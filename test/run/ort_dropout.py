@@ -20,24 +20,14 @@ ROUNDED = sys.argv[3:] == ["rounded"]
 RNG = np.random.default_rng(5)
 KINDS = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE}
 # shape, ratio, seed, type, threads; the last shapes are more than one thread's share
-CASES = [
-    ((1,), 0.5, 1, np.float32, 1),
-    ((7,), 0.1, 0, np.float32, 1),
-    ((), 0.25, 12, np.float32, 1),
-    ((0, 3), 0.25, 12, np.float32, 1),
-    ((2, 4, 16, 16), 0.1, 1000, np.float32, 1),
-    ((2, 4, 16, 16), 0.1, 1000, np.float64, 2),
-    ((31, 33), 0.9999999, 3, np.float32, 1),
-    ((31, 33), 1e-7, 2147483646, np.float32, 1),
-    ((5, 11), 0.3, 2147483647, np.float32, 1),
-    ((5, 11), 0.3, 123456789012345, np.float32, 2),
-    ((5, 11), 0.3, -1, np.float32, 1),
-    ((5, 11), 0.3, -5, np.float32, 1),
-    ((5, 11), 0.3, -9223372036854775808, np.float32, 1),
-    ((3, 70001), 0.1, 1001, np.float32, 1),
-    ((3, 70001), 0.1, 1001, np.float32, 2),
-    ((130, 1027), 0.5, 77, np.float64, 2),
-]
+CASES = [((1,), 0.5, 1, np.float32, 1), ((7,), 0.1, 0, np.float32, 1), ((), 0.25, 12, np.float32, 1),
+         ((0, 3), 0.25, 12, np.float32, 1), ((2, 4, 16, 16), 0.1, 1000, np.float32, 1),
+         ((2, 4, 16, 16), 0.1, 1000, np.float64, 2), ((31, 33), 0.9999999, 3, np.float32, 1),
+         ((31, 33), 1e-7, 2147483646, np.float32, 1), ((5, 11), 0.3, 2147483647, np.float32, 1),
+         ((5, 11), 0.3, 123456789012345, np.float32, 2), ((5, 11), 0.3, -1, np.float32, 1),
+         ((5, 11), 0.3, -5, np.float32, 1), ((5, 11), 0.3, -9223372036854775808, np.float32, 1),
+         ((3, 70001), 0.1, 1001, np.float32, 1), ((3, 70001), 0.1, 1001, np.float32, 2),
+         ((130, 1027), 0.5, 77, np.float64, 2)]
 
 
 def one_dropout(shape, ratio, seed, kind):

@@ -98,15 +98,10 @@ class Activation:
 
 
 ACTIVATIONS = [
-    Activation("gelu", gelu, "Gelu"),
-    Activation("gelu_tanh", gelu_tanh, "Gelu", approximate="tanh"),
-    Activation("mish", mish, "Mish"),
-    Activation("silu", swish, "Swish"),
-    Activation("quick_gelu", swish, "Swish", alpha=1.702),
-    Activation("swish_flat", swish, "Swish", alpha=0.375),
-    Activation("swish_mirrored", swish, "Swish", alpha=-1.75),
-    Activation("swish_0", swish, "Swish", alpha=0.0),
-]
+    Activation("gelu", gelu, "Gelu"), Activation("gelu_tanh", gelu_tanh, "Gelu", approximate="tanh"),
+    Activation("mish", mish, "Mish"), Activation("silu", swish, "Swish"),
+    Activation("quick_gelu", swish, "Swish", alpha=1.702), Activation("swish_flat", swish, "Swish", alpha=0.375),
+    Activation("swish_mirrored", swish, "Swish", alpha=-1.75), Activation("swish_0", swish, "Swish", alpha=0.0)]
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -115,13 +110,10 @@ class Runner(check_pointwise.Tool):
         wide = TensorProto.DOUBLE if dtype == TensorProto.DOUBLE else TensorProto.FLOAT
         own = {"domain": "ai.tempo", **activation.attributes}
         nodes = [
-            helper.make_node("Cast", ["x"], ["x_t"], to=dtype),
-            helper.make_node("Cast", ["dy"], ["dy_t"], to=dtype),
+            helper.make_node("Cast", ["x"], ["x_t"], to=dtype), helper.make_node("Cast", ["dy"], ["dy_t"], to=dtype),
             helper.make_node("ActivationMasked", ["x_t"], ["y_t", "right"], name="forward", **own),
             helper.make_node("ActivationFromOutputGrad", ["dy_t", "y_t", "right"], ["dx_t"], name="backward", **own),
-            helper.make_node("Cast", ["y_t"], ["y"], to=wide),
-            helper.make_node("Cast", ["dx_t"], ["dx"], to=wide),
-        ]
+            helper.make_node("Cast", ["y_t"], ["y"], to=wide), helper.make_node("Cast", ["dx_t"], ["dx"], to=wide)]
         inputs = [helper.make_tensor_value_info(n, wide, ["N", 1]) for n in ("x", "dy")]
         outputs = [helper.make_tensor_value_info(n, wide, ["N", 1]) for n in ("y", "dx")]
         outputs.append(helper.make_tensor_value_info("right", TensorProto.UINT8, ["bytes"]))

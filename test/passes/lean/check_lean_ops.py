@@ -55,9 +55,8 @@ def dropout(x, ratio, seed, node=0, packed=0):
     return drop(x, keep, ratio), bits_of(keep) if packed else keep
 
 
-def attention(
-    q, kt, v, bias=None, mask=None, ratio=None, seed=None, scale=1.0, fill=-np.inf, guard=0, signed=0, node=0, packed=0
-):
+def attention(q, kt, v, bias=None, mask=None, ratio=None, seed=None, scale=1.0, fill=-np.inf, guard=0, signed=0, node=0,
+              packed=0):
     s = scale * (q @ kt)
     if mask is not None:
         s = np.where(mask, s, fill)
@@ -89,9 +88,8 @@ def attention_grad(dy, q, kt, v, p, dropped=None, keep=None, ratio=None, mask=No
     return scale * reached @ swap(kt), scale * swap(q) @ reached, swap(dropped) @ dy, ds
 
 
-def attention_tiled_grad(
-    dy, q, kt, v, bias=None, mask=None, ratio=None, seed=None, statistics=None, y=None, sum_axes=None, **attributes
-):
+def attention_tiled_grad(dy, q, kt, v, bias=None, mask=None, ratio=None, seed=None, statistics=None, y=None,
+                         sum_axes=None, **attributes):
     scale, fill = attributes.get("scale", 1.0), attributes.get("fill", -np.inf)
     _, p, dropped, keep, _ = attention(q, kt, v, bias, mask, ratio, seed, **attributes)
     reach = None if mask is None or np.isinf(fill) else mask
@@ -177,8 +175,7 @@ DEFINITIONS = {
     "DotProductAttentionGrad": attention_grad,
     "DotProductAttentionTiledGrad": attention_tiled_grad,
     "LayerNormalizationFromY": lambda x, scale, bias=None, axis=-1, epsilon=1e-5, stash_type=1, **sides: from_y(
-        x, scale, bias, axis, epsilon, True, **sides
-    ),
+        x, scale, bias, axis, epsilon, True, **sides),
     "LayerNormalizationFromYGrad": lambda *operands, axis=-1: from_y_grad(*operands, axis=axis, center=True),
     "LayerNormalizationXhat": layer_norm_xhat,
     "LayerNormalizationXhatGrad": lambda dy, xhat, scale, inv, axis=-1: xhat_grad(dy, xhat, scale, inv, axis, True),
@@ -188,8 +185,7 @@ DEFINITIONS = {
     "RMSNormalization": rms_norm,
     "RMSNormalizationGrad": lambda dy, x, scale, inv, axis=-1: xhat_grad(dy, x * inv, scale, inv, axis, False)[:2],
     "RMSNormalizationFromY": lambda x, scale, axis=-1, epsilon=1e-5, stash_type=1, **sides: from_y(
-        x, scale, None, axis, epsilon, False, **sides
-    ),
+        x, scale, None, axis, epsilon, False, **sides),
     "RMSNormalizationFromYGrad": lambda *operands, axis=-1: from_y_grad(*operands, axis=axis, center=False)[:2],
     "RMSNormalizationXhat": rms_norm_xhat,
     "RMSNormalizationXhatGrad": lambda dy, xhat, scale, inv, axis=-1: xhat_grad(dy, xhat, scale, inv, axis, False)[:2],
@@ -254,38 +250,13 @@ def attention_cases():
             continue
         results = 4 if drops and not signed else 2
         operands = bias if with_bias else None, mask if with_mask else None, *((RATIO, SEED) if drops else ())
-        case(
-            "DotProductAttention",
-            q,
-            kt,
-            v,
-            *operands,
-            outputs=results,
-            scale=0.5,
-            node=4,
-            signed=signed,
-            types=FLOATS,
-            dynamic=bool(with_bias),
-        )
+        case("DotProductAttention", q, kt, v, *operands, outputs=results, scale=0.5, node=4, signed=signed,
+             types=FLOATS, dynamic=bool(with_bias))
         _, p, dropped, keep, _ = attention(q, kt, v, *operands, scale=0.5, node=4, signed=signed)
         if results == 2:
             dropped, keep = None, None
-        case(
-            "DotProductAttentionGrad",
-            dy,
-            q,
-            kt,
-            v,
-            p,
-            dropped,
-            keep,
-            RATIO if drops else None,
-            outputs=4,
-            scale=0.5,
-            signed=signed,
-            types=FLOATS,
-            dynamic=bool(with_mask),
-        )
+        case("DotProductAttentionGrad", dy, q, kt, v, p, dropped, keep, RATIO if drops else None, outputs=4, scale=0.5,
+             signed=signed, types=FLOATS, dynamic=bool(with_mask))
         if keep is not None:
             case("DotProductAttentionGrad", dy, q, kt, v, p, dropped, keep, RATIO, outputs=3, absent=(0, 1), scale=0.5)
             again = dict(outputs=4, scale=0.5, types=FLOATS, dynamic=bool(with_mask))
@@ -406,18 +377,8 @@ def optimizer_cases():
         once, twice = [f(3, 5), f(7)], [f(3, 5) ** 2, f(7) ** 2]
         rate, step = np.float32(0.01 * (1 + t % 2)), np.array(t)
         case("Adam", rate, step, *moved, *once, *twice, outputs=6, **two)
-        case(
-            "Adam",
-            rate,
-            step,
-            *moved,
-            *once,
-            *twice,
-            outputs=6,
-            norm_coefficient=0.1,
-            norm_coefficient_post=0.02,
-            **two,
-        )
+        case("Adam", rate, step, *moved, *once, *twice, outputs=6, norm_coefficient=0.1, norm_coefficient_post=0.02,
+             **two)
         case("AdamW", rate, step, *moved, *once, *twice, outputs=6, **two)
         case("AdamW", rate, step, *moved, *once, *twice, outputs=6, alpha=0.8, beta=0.95, weight_decay=0.1, **two)
         case("AdamW", rate, step, *moved, *once, *twice, outputs=6, norm_coefficient=0.1, weight_decay=0.0, **two)
@@ -426,19 +387,8 @@ def optimizer_cases():
         case("Lamb", rate, step, *moved, *once, *twice, outputs=6, weight_decay=0.1, **two)
         case("AdamW", rate.reshape(1), step.reshape(1), *moved[::2], *once[:1], *twice[:1], outputs=3, weight_decay=0.0)
         for mode, norm in ("standard", 0.0), ("nesterov", 0.01):
-            case(
-                "Momentum",
-                rate,
-                step,
-                *moved,
-                *once,
-                outputs=4,
-                alpha=0.9,
-                beta=0.8,
-                mode=mode,
-                norm_coefficient=norm,
-                **two,
-            )
+            case("Momentum", rate, step, *moved, *once, outputs=4, alpha=0.9, beta=0.8, mode=mode,
+                 norm_coefficient=norm, **two)
         scale, half = np.float32(0.3), [g.astype(np.float16) for g in moved[2:]]
         mixed = [*moved[:2], *half]
         case("Accumulate", rate, step, *mixed, outputs=2, types=(np.float32,))
@@ -449,20 +399,8 @@ def optimizer_cases():
         case("Adam", rate, step, *mixed, *once, *twice, scale, outputs=8, norm_coefficient=0.1, **copied)
         case("Adagrad", rate, step, *mixed, *twice, np.float64(0.3), outputs=6, **copied)
         case("Sgd", rate, step, *mixed, scale, outputs=4, norm_coefficient=0.1, **copied)
-        case(
-            "Momentum",
-            rate,
-            step,
-            *mixed,
-            *once,
-            scale,
-            outputs=6,
-            alpha=0.9,
-            beta=0.8,
-            mode="nesterov",
-            norm_coefficient=0.0,
-            **copied,
-        )
+        case("Momentum", rate, step, *mixed, *once, scale, outputs=6, alpha=0.9, beta=0.8, mode="nesterov",
+             norm_coefficient=0.0, **copied)
         case("Adagrad", rate, step, *moved, *twice, outputs=4, decay_factor=0.1, norm_coefficient=0.01, **two)
         case("Adagrad", rate, step, *moved[::2], *twice[:1], outputs=2, epsilon=1e-3)
     case("AdamW", rate, step, np.float32(moved[0]), *moved[1:2], np.float32(moved[2]), moved[3], np.float32(once[0]),
@@ -476,8 +414,7 @@ def optimizer_cases():
 # --- running ----------------------------------------------------------------------------------------------------------
 def typed(operands, dtype):
     return [
-        None if o is None else np.asarray(o, dtype if np.asarray(o).dtype == np.float64 else None) for o in operands
-    ]
+        None if o is None else np.asarray(o, dtype if np.asarray(o).dtype == np.float64 else None) for o in operands]
 
 
 def info(name, value, dynamic):
@@ -573,20 +510,15 @@ def check_gradient(tools, op, operands, attributes, frozen=()):
     y = DEFINITIONS[op](*operands, **attributes)[0]
     weights = f(*y.shape)
     names = ["" if o is None else f"x{i}" for i, o in enumerate(operands)]
-    trained = [
-        i for i, o in enumerate(operands) if o is not None and o.dtype == np.float64 and o.size > 1 and i not in frozen
-    ]
-    nodes = [
-        helper.make_node(op, names, ["y"], domain="ai.tempo", name="node", **attributes),
-        helper.make_node("Mul", ["y", "weights"], ["weighted"]),
-        helper.make_node("ReduceSum", ["weighted"], ["loss"], keepdims=0),
-    ]
+    trained = [i for i, o in enumerate(operands)
+               if o is not None and o.dtype == np.float64 and o.size > 1 and i not in frozen]
+    nodes = [helper.make_node(op, names, ["y"], domain="ai.tempo", name="node", **attributes),
+             helper.make_node("Mul", ["y", "weights"], ["weighted"]),
+             helper.make_node("ReduceSum", ["weighted"], ["loss"], keepdims=0)]
     constants = [numpy_helper.from_array(o, n) for n, o in zip(names, operands) if n] + [
-        numpy_helper.from_array(weights, "weights")
-    ]
-    graph = helper.make_graph(
-        nodes, "g", [], [helper.make_tensor_value_info("loss", TensorProto.DOUBLE, [])], constants
-    )
+        numpy_helper.from_array(weights, "weights")]
+    graph = helper.make_graph(nodes, "g", [], [helper.make_tensor_value_info("loss", TensorProto.DOUBLE, [])],
+                              constants)
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.tempo", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), source)
     flags = [f"--train=x{i}" for i in trained] + [f"--freeze=x{i}" for i in frozen] + ["--freeze=weights"]
@@ -598,9 +530,8 @@ def check_gradient(tools, op, operands, attributes, frozen=()):
     if sorted(got) != sorted(["loss"] + [f"x{i}_grad" for i in trained]):
         return "outputs are " + " ".join(got)
     for i in trained:
-        want = differences(
-            lambda values: float((DEFINITIONS[op](*values, **attributes)[0] * weights).sum()), operands, i
-        )
+        want = differences(lambda values: float((DEFINITIONS[op](*values, **attributes)[0] * weights).sum()), operands,
+                           i)
         if not near(got[f"x{i}_grad"], want, GRADCHECK):
             return f"x{i}_grad is wrong: {np.max(np.abs(got[f'x{i}_grad'] - want)):.1e}"
     return None
@@ -640,9 +571,8 @@ def rows(paths, pattern):
 
 def uncovered(gradients):
     """Ops of ai.tempo with a gradient and no case here, nor a row of pointwise.def (check_pointwise.py)."""
-    known = rows("gradients.def", r'^GRADIENT\("ai.tempo",\s*(\w+)') | rows(
-        "rules/*.rules", r"^gradient ai.tempo.(\w+)"
-    )
+    known = rows("gradients.def", r'^GRADIENT\("ai.tempo",\s*(\w+)')
+    known |= rows("rules/*.rules", r"^gradient ai.tempo.(\w+)")
     pointwise = rows("../kernels/pointwise/pointwise.def", r'^POINTWISE\(\w+, "ai.tempo", (\w+)')
     return sorted(known - pointwise - {g[0] for g in gradients})
 

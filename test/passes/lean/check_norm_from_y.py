@@ -46,12 +46,10 @@ def training_graph(center, x, dy, scale, bias):
     unit = np.eye(x.shape[1], dtype=x.dtype)
     op, domain = ("LayerNormalization", "") if center else ("RMSNormalization", "ai.tempo")
     operands = ["h", "scale", "bias"] if center else ["h", "scale"]
-    nodes = [
-        helper.make_node("MatMul", ["x", "unit"], ["h"]),
-        helper.make_node(op, operands, ["y"], domain=domain, name="the_norm"),
-        helper.make_node("Mul", ["y", "dy"], ["weighted"]),
-        helper.make_node("ReduceSum", ["weighted"], ["loss"], keepdims=0),
-    ]
+    nodes = [helper.make_node("MatMul", ["x", "unit"], ["h"]),
+             helper.make_node(op, operands, ["y"], domain=domain, name="the_norm"),
+             helper.make_node("Mul", ["y", "dy"], ["weighted"]),
+             helper.make_node("ReduceSum", ["weighted"], ["loss"], keepdims=0)]
     given = {"scale": scale, "bias": bias} if center else {"scale": scale}
     inputs = [info("dy", dy)] + [info(n, v) for n, v in given.items()]
     weights = [tensor(n, v) for n, v in {"x": x, "unit": unit, **given}.items()]

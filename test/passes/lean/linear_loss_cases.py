@@ -4,21 +4,8 @@ import numpy as np
 from onnx import TensorProto
 
 
-def linear_loss(
-    x,
-    w,
-    labels,
-    b=None,
-    weights=None,
-    dloss=None,
-    reduction="mean",
-    ignore_index=None,
-    label_smoothing=0.0,
-    label_share=None,
-    z_loss=0.0,
-    transB=0,
-    loss_type=None,
-):
+def linear_loss(x, w, labels, b=None, weights=None, dloss=None, reduction="mean", ignore_index=None,
+                label_smoothing=0.0, label_share=None, z_loss=0.0, transB=0, loss_type=None):
     """PyTorch's cross_entropy of linear(x, w, b), plus z_loss times the square of each row's log-sum-exp."""
     w = w.T if transB else w
     rows, flat, classes = x.reshape(-1, x.shape[-1]), labels.reshape(-1), w.shape[1]

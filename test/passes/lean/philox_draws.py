@@ -20,11 +20,8 @@ def known_answers():
     for counter, key, words in (
         ([0] * 4, [0] * 2, [0x5F6FB709, 0x0D893F64, 0x4F121F81, 0x4F730A48]),
         ([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2, [0x5207DDC2, 0x45165E59, 0x4D8EE751, 0x8C52F662]),
-        (
-            [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344],
-            [0xA4093822, 0x299F31D0],
-            [0x4DFCCABA, 0x190A87F0, 0xC47362BA, 0xB6B5242A],
-        ),
+        ([0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], [0xA4093822, 0x299F31D0],
+         [0x4DFCCABA, 0x190A87F0, 0xC47362BA, 0xB6B5242A]),
     ):
         assert [int(w[0]) for w in philox([np.array([x], np.uint64) for x in counter], key)] == words
 
@@ -35,12 +32,8 @@ def draw(n, seed, node):
     seed, step = (int(s) % 2**64 for s in seed)
     same = np.ones_like(block)
     words = philox(
-        [
-            block & np.uint64(0xFFFFFFFF),
-            block >> np.uint64(32) ^ same * np.uint64(step >> 32),
-            same * np.uint64(node % 2**32),
-            same * np.uint64(step % 2**32),
-        ],
+        [block & np.uint64(0xFFFFFFFF), block >> np.uint64(32) ^ same * np.uint64(step >> 32),
+         same * np.uint64(node % 2**32), same * np.uint64(step % 2**32)],
         [seed % 2**32, seed >> 32],
     )
     return np.stack(words, 1).reshape(-1)[:n]

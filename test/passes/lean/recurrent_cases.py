@@ -26,9 +26,7 @@ def one_step(cell, functions, reset_after, x, h, c, w, r, wb, rb, p):
     return functions[0](o + po * c_new) * functions[2](c_new), c_new
 
 
-def layer(
-    x, w, r, b, lens, h0, c0, p, cell, direction="forward", layout=0, linear_before_reset=0, activations=None
-):
+def layer(x, w, r, b, lens, h0, c0, p, cell, direction="forward", layout=0, linear_before_reset=0, activations=None):
     """Y, Y_h, Y_c."""
     directions, n = w.shape[0], r.shape[2]
     if layout:
