@@ -30,9 +30,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def differentiable():
-    """Ops of ONNX with a builder or a rule; for those of ai.tempo: passes/check_lean_ops.py."""
+    """Ops of ONNX with a builder or a rule; for those of ai.tempo: passes/lean/check_lean_ops.py."""
     passes = os.path.join(HERE, "../../passes")
-    rows = re.findall(r'^GRADIENT\("",\s*(\w+)', open(os.path.join(passes, "gradients.def")).read(), re.M)
+    rows = re.findall(r'^GRADIENT\("",\s*(\w+)', open(os.path.join(passes, "gradients/gradients.def")).read(),
+                      re.M)
     for path in glob.glob(os.path.join(passes, "rules", "*.rules")):
         rows += re.findall(r"^gradient (\w+) ", open(path).read(), re.M)
     return rows

@@ -237,7 +237,7 @@ case("Resize", IMAGE, factors(0.2, -0.5, 0.9, 1.2), None, ints(3, 3), mode="line
 case("Resize", IMAGE, None, factors(1, 1, 1, 1), mode="cubic")
 
 # --- samples at given places, inside and far outside, away from the elements and the ends, where slopes jump. onnx's
-# evaluator has coordinates in float. The grid's gradient of cubic: passes/autodiff_grid_sample.onnxt ------------------
+# evaluator has coordinates in float. The grid's gradient of cubic: passes/autodiff/autodiff_grid_sample.onnxt ---------
 PLACES = np.array([[[-0.83, 0.32], [0.45, -0.61], [1.36, -1.23]], [[0.12, 0.77], [-2.7, 0.3], [0.55, 3.4]]])[None]
 for mode, padding, align in (("cubic", "zeros", 1), ("cubic", "reflection", 0), ("nearest", "zeros", 0),
                              ("nearest", "reflection", 1), ("linear", "border", 0)):

@@ -563,15 +563,15 @@ def gradient_cases():
 
 # --- all --------------------------------------------------------------------------------------------------------------
 def rows(paths, pattern):
-    found = set()
-    for path in glob.glob(os.path.join(HERE, "../../../passes", paths)):
-        found |= set(re.findall(pattern, open(path).read(), re.M))
+    found = {row for path in glob.glob(os.path.join(HERE, "../../../passes", paths))
+             for row in re.findall(pattern, open(path).read(), re.M)}
+    holds(found, f"no row in {paths}")
     return found
 
 
 def uncovered(gradients):
     """Ops of ai.tempo with a gradient and no case here, nor a row of pointwise.def (check_pointwise.py)."""
-    known = rows("gradients.def", r'^GRADIENT\("ai.tempo",\s*(\w+)')
+    known = rows("gradients/gradients.def", r'^GRADIENT\("ai.tempo",\s*(\w+)')
     known |= rows("rules/*.rules", r"^gradient ai.tempo.(\w+)")
     pointwise = rows("../kernels/pointwise/pointwise.def", r'^POINTWISE\(\w+, "ai.tempo", (\w+)')
     return sorted(known - pointwise - {g[0] for g in gradients})
