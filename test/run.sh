@@ -6,7 +6,8 @@
 #
 # Substituted: %s the test file, %S its folder, %t a path for temporary files of this test (%t.onnx, %t2, ...), %% a
 # percent sign. 'not COMMAND' passes when the command fails with any exit code but that of a crash; 'not --exit=N
-# COMMAND' wants just that exit code.
+# COMMAND' wants just that exit code. 'raised %s' compares what the pass raise makes of the file: its text, by CHECK and
+# by COUNT, and which rules matched how often, by STATS.
 set -u
 file=$(realpath "$1")
 root=$(realpath "$(dirname "$0")/..")
@@ -33,7 +34,13 @@ not() {
     fi
     return 1
 }
-export -f FileCheck not
+raised() {
+    local passes=--passes=shapes,canonicalize,raise
+    tempoc "$1" $passes --verify-each -q -o - --emit=text > raised.txt && FileCheck "$1" < raised.txt &&
+        FileCheck "$1" --check-prefix=COUNT < raised.txt &&
+        tempoc "$1" $passes --stats | FileCheck "$1" --check-prefix=STATS
+}
+export -f FileCheck not raised
 export filecheck
 
 run() {

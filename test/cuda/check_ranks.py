@@ -23,7 +23,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from compare import load, same_bits, worst
-from programs import check, finish
+from programs import check, finish, write
 from tolerances import GRADIENT, RANKS
 
 STEPS = 3
@@ -165,9 +165,8 @@ def check_meeting():
                 check(process.returncode == code and words in said, f"exit code {process.returncode}, not {code}, "
                       f"{words!r} in {said!r}")
 
-        with open(at("g.onnxt"), "w", encoding="utf-8") as file:
-            file.write('<ir_version: 10, opset_import: ["" : 21]> '
-                       "g (float[n] x) => (float[n] y, float[n] z) { y = Neg(x) z = Exp(x) }")
+        write(at("g.onnxt"), '<ir_version: 10, opset_import: ["" : 21]> '
+                             "g (float[n] x) => (float[n] y, float[n] z) { y = Neg(x) z = Exp(x) }")
         np.savez(at("x.npz"), x=np.arange(3, dtype=np.float32))
         y, z = "--average=y", "--average=z"
         ranks(5, (1, "rank 1 of 2: '" + at("meet") + "', which rank 0 writes, did not come in 1 s", y))

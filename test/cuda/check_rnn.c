@@ -1,36 +1,20 @@
 /* check_rnn.c: recurrent layers and their gradients on the emulated device: every cell, direction, layout and set of
  * operands, sequences that end before the batch does, several chunks of steps, in each float type. */
 #include "../../kernels/rnn/rnn_cuda.h"
+#include "../lib/rnn_case.h"
 #include "cuda_case.h"
 #include <math.h>
-#include <string.h>
-
-enum { X, W, R, B, H0, C0, P, OPERANDS, Y = OPERANDS, H, C, DY, DH, DC, ARRAYS };
-
-typedef struct layer_case {
-    tk_rnn s;
-    unsigned absent;    /* bits of operands and gradients of results */
-    unsigned no_result; /* bits of operands whose gradients nobody asks for */
-    bool lens;
-} layer_case;
 
 typedef struct arrays {
     pair of[ARRAYS], gradient[OPERANDS], lens;
 } arrays;
-
-static void sizes(const tk_rnn *s, int64_t n[ARRAYS]) {
-    int64_t gates = s->directions * tk_rnn_gates(s) * s->hidden, state = s->directions * s->batch * s->hidden;
-    n[X] = s->steps * s->batch * s->inputs, n[W] = gates * s->inputs, n[R] = gates * s->hidden, n[B] = 2 * gates;
-    n[H0] = n[C0] = n[H] = n[C] = n[DH] = n[DC] = state, n[P] = s->directions * 3 * s->hidden;
-    n[Y] = n[DY] = s->steps * state;
-}
 
 static arrays draw(const layer_case *c) {
     const tk_rnn *s = &c->s;
     arrays a;
     int64_t n[ARRAYS];
     double lens[64];
-    sizes(s, n);
+    rnn_sizes(s, n);
     for (int i = 0; i < ARRAYS; i++) {
         double most = i == R ? 1.5 / sqrt((double)s->hidden) : 1;
         a.of[i] = i == Y || i == H || i == C ? pair_result(s->dtype, n[i]) : pair_random(s->dtype, n[i], -most, most);
@@ -63,10 +47,6 @@ static void near_all(const layer_case *c, const char *what, int which, pair p, d
                  (int)c->s.dtype, c->s.directions, c->s.backward, c->s.batch_first);
 }
 
-static double tolerance_of(tk_dtype dtype) {
-    return dtype == TK_F64 ? 1e-13 : dtype == TK_F32 ? 1e-5 : dtype == TK_F16 ? 3e-3 : 2.5e-2;
-}
-
 /* The layer, and its gradient by its Y. */
 static void layer(const layer_case *c, const arrays *a) {
     for (side = HOST; side < SIDES; side++)
@@ -75,7 +55,7 @@ static void layer(const layer_case *c, const arrays *a) {
     wait_for_both();
     for (int i = Y; i <= C; i++)
         if (!(c->absent >> i & 1))
-            near_all(c, "result", i, a->of[i], tolerance_of(c->s.dtype));
+            near_all(c, "result", i, a->of[i], rnn_tolerances[c->s.dtype]);
 }
 
 static void one(layer_case c) {
@@ -93,46 +73,15 @@ static void one(layer_case c) {
     wait_for_both();
     for (int i = 0; i < OPERANDS; i++)
         if (!((c.absent | c.no_result) >> i & 1))
-            near_all(&c, "gradient", i, a.gradient[i], tolerance_of(c.s.dtype));
+            near_all(&c, "gradient", i, a.gradient[i], rnn_tolerances[c.s.dtype]);
     pairs_give_back();
 }
 
-/* Cells with and without reset_after; a GRU and an RNN have neither C0 nor P. */
-static layer_case of_cell(int number, int64_t steps, int64_t batch, int64_t inputs, int64_t hidden) {
-    static const struct {
-        tk_rnn_cell cell;
-        bool reset_after;
-        tk_rnn_function functions[TK_RNN_FUNCTIONS];
-    } cells[] = {{TK_RNN_PLAIN, false, {TK_RNN_TANH}},
-                 {TK_RNN_GRU, false, {TK_RNN_SIGMOID, TK_RNN_TANH}},
-                 {TK_RNN_GRU, true, {TK_RNN_SIGMOID, TK_RNN_TANH}},
-                 {TK_RNN_LSTM, false, {TK_RNN_SIGMOID, TK_RNN_TANH, TK_RNN_TANH}}};
-    layer_case c = {.s = {.cell = cells[number].cell,
-                          .steps = steps,
-                          .batch = batch,
-                          .inputs = inputs,
-                          .hidden = hidden,
-                          .directions = 1,
-                          .reset_after = cells[number].reset_after,
-                          .dtype = TK_F32}};
-    memcpy(c.s.functions[0], cells[number].functions, sizeof c.s.functions[0]);
-    memcpy(c.s.functions[1], cells[number].functions, sizeof c.s.functions[1]);
-    c.absent = c.s.cell == TK_RNN_LSTM ? 1u << P : 1u << C0 | 1u << P | 1u << C | 1u << DC;
-    return c;
-}
-
 static void every(void) {
-    static const unsigned absent[] = {0, 1u << B | 1u << H0 | 1u << C0, 1u << DY, 1u << DH | 1u << DC | 1u << H};
     static const unsigned no_result[] = {0, 1u << X | 1u << P, 1u << W | 1u << B, 1u << R | 1u << H0 | 1u << C0};
     for (int cell = 0; cell < 4; cell++)
-        for (int way = 0; way < 3 * 2 * 2 * 4 * 4; way += 1 + way % 2) {
-            layer_case c = of_cell(cell, 4, 3, 4, 6);
-            c.s.directions = way % 3 == 2 ? 2 : 1;
-            c.s.backward = way % 3 == 1;
-            c.s.batch_first = way / 3 % 2;
-            c.lens = way / 6 % 2;
-            c.s.dtype = all_floats[way / 12 % 4];
-            c.absent |= absent[way / 48];
+        for (int way = 0; way < RNN_WAYS; way += 1 + way % 2) {
+            layer_case c = rnn_way(cell, way);
             c.no_result = no_result[(way + way / 4) % 4];
             one(c);
         }
@@ -142,16 +91,9 @@ static void every(void) {
 static void functions(void) {
     for (int cell = 0; cell < 4; cell++)
         for (int way = 0; way < 54; way += 5) {
-            layer_case c = of_cell(cell, 4, 3, 3, 5);
-            c.s.directions = 2;
+            layer_case c = rnn_functions(cell, way, 3);
             c.s.dtype = way % 3 ? TK_F64 : TK_F32;
             c.s.batch_first = way % 4 > 1;
-            c.lens = way / 27;
-            for (int d = 0; d < 2; d++)
-                for (int i = 0, rest = way + d; i < 3; i++, rest /= 3)
-                    c.s.functions[d][i] = (tk_rnn_function)(rest % 3);
-            if (c.s.cell == TK_RNN_LSTM && way % 2)
-                c.absent &= ~(1u << P);
             one(c);
         }
 }

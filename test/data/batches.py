@@ -6,7 +6,7 @@ import numpy as np
 
 import safetensors_file
 from compare import same_bits
-from programs import check, finish, path, run
+from programs import check, finish, path, run, write
 
 rng = np.random.default_rng(7)
 
@@ -399,8 +399,7 @@ def refused():
     dump("-", "x=float[?,3]", code=2, says=("no file of samples",))
     np.savez(path("a.npz"), x=np.zeros((0, 3), "f4"))
     dump(path("a.npz"), "x=float[?,3]", code=2, says=("no samples",))
-    with open(path("a.txt"), "w") as file:
-        file.write("x")
+    write(path("a.txt"), "x")
     dump(path("a.txt"), "x=float[?,3]", code=2, says=("numpy.savez",))
     good = ragged([3, 4, 2])
     for offsets, says in (([0, 3, 7, 10], "element 3 is 10"), ([0, 3, 2, 9], "element 2 is 2"),

@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from compare import load, near, same_bits
-from programs import check, finish, path, run
+from programs import check, finish, path, run, text_of
 from tolerances import CHAIN
 
 TYPES = {TensorProto.FLOAT: np.float32, TensorProto.DOUBLE: np.float64, TensorProto.FLOAT16: np.float16,
@@ -139,8 +139,7 @@ def norms(tool):
 def computed(tool):
     run(tool, path("g.onnx"), "--inputs", path("in.npz"), "--outputs", path("out.npz"), "--profile", path("out.csv"),
         "--repeat", 3)
-    with open(path("out.csv"), encoding="utf-8") as f:
-        text = f.read()
+    text = text_of(path("out.csv"))
     return load(path("out.npz")), text.count(",Chain,"), text.count("\n")
 
 

@@ -12,7 +12,7 @@ import onnx
 from onnx import parser
 
 from compare import load, near
-from programs import case, finish, path, run
+from programs import case, finish, path, run, text_of
 from tolerances import HEAD_SUMS
 
 TYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -46,8 +46,7 @@ CASES = [
 def computed(tool):
     run(tool, path("g.onnx"), "--inputs", path("in.npz"), "--outputs", path("out.npz"), "--profile", path("out.csv"),
         "--repeat", 3)
-    with open(path("out.csv"), encoding="utf-8") as lines:
-        return load(path("out.npz")), lines.read().count(",Transpose,")
+    return load(path("out.npz")), text_of(path("out.csv")).count(",Transpose,")
 
 
 def check(tools, kind, name, text, outputs, expected):

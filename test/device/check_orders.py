@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 from compare import load, near, same_bits
-from programs import check, finish, path, run
+from programs import check, finish, path, run, write
 from tolerances import ROW_SUM
 
 GRAPH = """<ir_version: 10, opset_import: ["": 20]>
@@ -26,8 +26,7 @@ def computed(device, order):
 
 
 random = np.random.default_rng(1)
-with open(path("g.onnxt"), "w", encoding="utf-8") as graph:
-    graph.write(GRAPH)
+write(path("g.onnxt"), GRAPH)
 run(sys.argv[1], path("g.onnxt"), "--recipe=forward", "-o", path("g.onnx"))
 np.savez(path("in.npz"), x=random.normal(size=(67, 129)).astype(np.float32),
          scale=random.normal(size=129).astype(np.float32), bias=random.normal(size=129).astype(np.float32))

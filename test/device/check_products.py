@@ -13,7 +13,7 @@ import onnx
 from onnx import helper, parser
 
 from compare import load, near
-from programs import case, finish, path, run
+from programs import case, finish, path, run, text_of
 from tolerances import LINEAR
 
 TYPES = {"float": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "double": np.float64}
@@ -93,8 +93,7 @@ def check(tool, kind, name, text, launches, products):
     off = [key for key in outputs if not near(got[key], want[key], LINEAR[kind])]
     if off:
         return f"{', '.join(off)} off"
-    with open(path("p.csv"), encoding="utf-8") as lines:
-        ops = [line.split(",")[1] for line in lines.read().splitlines()[1:]]
+    ops = [line.split(",")[1] for line in text_of(path("p.csv")).splitlines()[1:]]
     if kind == "double":  # the library does none of it
         return "a product of doubles takes something in" if "Product" in ops else None
     return None if (len(ops), ops.count("Product")) == (launches, products) else f"launches are {', '.join(ops)}"

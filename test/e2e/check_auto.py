@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-from programs import case, finish, path, run
+from programs import bytes_of, case, finish, path, run
 
 ROW = re.compile(r"^ {11}(\S+) +(\d+) +([+-]\d+) +([+-][\d.]+)%  (applied|left out|not applied)")
 
@@ -27,14 +27,12 @@ def arena(o, folder, *flags):
 
 def check(o, folder):
     text = compiled(o, folder, "--recipe=auto")
-    with open(path("out.onnx"), "rb") as file:
-        chosen = file.read()
+    chosen = bytes_of(path("out.onnx"))
     rows = [m.groups() for m in map(ROW.match, text.splitlines()) if m]
     assert rows, "no rewrites are told of"
     out = [f"--disable={name}" for name, _, _, _, verdict in rows if verdict == "left out"]
     compiled(o, folder, "--recipe=tiled", *out)
-    with open(path("out.onnx"), "rb") as file:
-        assert file.read() == chosen, "it is not tiled without what is left out"
+    assert bytes_of(path("out.onnx")) == chosen, "it is not tiled without what is left out"
     least = arena(o, folder, "--recipe=auto")
     assert least <= arena(o, folder, "--recipe=tiled"), "tiled takes less"
     for name, _, more, time, verdict in rows:

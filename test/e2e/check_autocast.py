@@ -5,7 +5,6 @@ between float and 16 bits of which the backward pass keeps both sides; nor is a 
 
 usage: check_autocast.py TEMPOC TEMPO_RUN
 """
-import json
 import sys
 
 import numpy as np
@@ -13,7 +12,7 @@ import onnx
 
 import autocast_graphs as graphs
 from compare import load, most, norm_error, rms, same_bits
-from programs import case, finish, path, run
+from programs import case, finish, json_of, path, run
 from tolerances import AUTOCAST, SCALED
 
 RECIPES = "none", "exact", "tiled", "portable"
@@ -26,8 +25,7 @@ def compiled(tools, source, recipe, feeds, *flags):
     np.savez(inputs, **feeds)
     run(tools[0], source, "-o", out, f"--recipe={recipe}", f"--report={report}", "-q", *flags)
     run(tools[1], out, "--inputs", inputs, "--outputs", got, "--seed", 7)
-    with open(report) as f:
-        return onnx.load(out), load(got), json.load(f)
+    return onnx.load(out), load(got), json_of(report)
 
 
 def kept_twice(model, report, weights):

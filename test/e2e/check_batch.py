@@ -13,7 +13,7 @@ import numpy as np
 
 from check_models import worst
 from compare import by_onnxruntime, load
-from programs import case, finish, path, run
+from programs import case, finish, path, run, write
 from tolerances import GRADIENT
 
 
@@ -67,8 +67,7 @@ counted (float[3,4] x, int64[3,2] columns) => (float[3,2] y)
 def check_counted(o):
     """Rows that a constant counts: six samples at once as three and three by the file as it is, in ONNX Runtime."""
     text, plain, six = (path(name) for name in ("g.onnxt", "plain.onnx", "six.onnx"))
-    with open(text, "w", encoding="utf-8") as file:
-        file.write(COUNTED)
+    write(text, COUNTED)
     for flags, out in (["--passes="], plain), (["--passes=shapes,batch", "--dim=batch=6"], six):
         run(o["tempoc"], "-q", text, *flags, "-o", out)
     rng = np.random.default_rng(0)

@@ -10,13 +10,12 @@ the backward pass that can be is made again (--recompute=.), too. A plan compile
 is, byte for byte. On the curve (--pareto), which changes no file, arenas fall and costs rise, every point is met, and a
 chosen plan is as good as it.
 """
-import json
 import os
 import re
 import sys
 
 from compare import dims_of, load, same_bits
-from programs import check, finish, path, run
+from programs import check, finish, json_of, path, run
 
 MET, MISSED = 0, 4
 BUDGETS = ("75%", "50%", "35%", "25%", "min")
@@ -30,8 +29,7 @@ class Checker:
         done = run(self.tempoc, model, "-o", path(out), f"--report={path('report.json')}", "-q", *options, code=None)
         if done.code not in (MET, MISSED) or not os.path.exists(path("report.json")):
             return done.code, None
-        with open(path("report.json"), encoding="utf-8") as file:
-            report = json.load(file)
+        report = json_of(path("report.json"))
         os.remove(path("report.json"))
         return done.code, report
 

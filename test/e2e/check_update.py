@@ -7,7 +7,6 @@ well. For some steps both run on the same weights; new weights and moments must 
 of the gradients, to rounding. Steps go on from the states that the graph gave; the first begins without any moments,
 which are zeros then.
 """
-import json
 import re
 import sys
 
@@ -17,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import optimizer_definitions as definitions
 from compare import load, same_bits
-from programs import check, finish, path, run
+from programs import check, finish, json_of, path, run
 from tolerances import UPDATE, UPDATE_NORM, UPDATE_OF_SUM, UPDATE_SUM
 
 RATE, STEPS = 0.03, 4
@@ -287,8 +286,7 @@ def check_arena(programs):
     deep("deep.onnx")
     for flags in ([], ["--update=adamw"]):
         programs.compile("deep.onnx", "deep_update.onnx", f"--report={path('report.json')}", *flags)
-        with open(path("report.json"), encoding="utf-8") as report:
-            arenas.append(json.load(report)["arena_bytes"]["after"])
+        arenas.append(json_of(path("report.json"))["arena_bytes"]["after"])
     fits = arenas[0] >= 6 * 64 * 64 * 4 and arenas[1] < 2 * 64 * 64 * 4
     if not fits:
         print(f"an update needs an arena of {arenas[1]} bytes, gradients {arenas[0]}")
@@ -305,8 +303,7 @@ def check_budget(programs):
         common = ["--recipe=none", "--update=adamw", f"--report={report}"]
         programs.compile("deep.onnx", "deep_update.onnx", *common, *flags)
         results.append(programs.run("deep_update.onnx", inputs, "--repeat=3"))
-    with open(report, encoding="utf-8") as file:
-        arena = json.load(file)["arena_bytes"]["after"]
+    arena = json_of(report)["arena_bytes"]["after"]
     same = same_bits(results[1], results[0])
     if not same or arena > 120000:
         print(f"under a budget of 120000 bytes: arena {arena}, same bits: {same}")

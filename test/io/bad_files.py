@@ -12,15 +12,13 @@ def refuse(name, data, code, *words, mode="read"):
     if not isinstance(data, bytes):
         data = data.SerializeToString()
     path = os.path.join(folder, name + ".onnx")
-    with open(path, "wb") as f:
-        f.write(data)
+    write(path, data)
     refused(name, run(mode, path), code, *words)
 
 
 def accept(name, data, mode="read"):
     path = os.path.join(folder, name + ".onnx")
-    with open(path, "wb") as f:
-        f.write(data if isinstance(data, bytes) else data.SerializeToString())
+    write(path, data if isinstance(data, bytes) else data.SerializeToString())
     r = run(mode, path)
     check(r.code == 0 and not r.err, name, "exit", r.code, r.err[:300])
 

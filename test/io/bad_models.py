@@ -19,8 +19,7 @@ def graph(op, operands=("X",), attrs=None, inits=(), shape=(4, 4), others=(), re
 
 
 def compile_(m):
-    with open(path, "wb") as f:
-        f.write(m.SerializeToString())
+    write(path, m.SerializeToString())
     return run(path, "-o", os.path.join(folder, "out.onnx"), "-q")
 
 

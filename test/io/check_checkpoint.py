@@ -32,8 +32,7 @@ want = x.astype(np.float64) @ good["w"] + good["b"]
 def path_of(name, data=None):
     path = os.path.join(folder, name)
     if data is not None:
-        with open(path, "wb") as f:
-            f.write(data)
+        write(path, data)
     return path
 
 
@@ -101,8 +100,7 @@ refuse("empty", b"", BAD, "no file of weights")
 refuse("text", b"weights by the dozen", BAD, "no file of weights", "ODTC")
 with zipfile.ZipFile(path_of("torch.zip"), "w") as archive:  # as torch.save names its members
     archive.writestr("model/data.pkl", b"\x80\x02}q\x00.")
-with open(path_of("torch.zip"), "rb") as file:
-    refuse("torch.pt", file.read(), BAD, "'model/data.pkl'", "a file of torch.save: safetensors")
+refuse("torch.pt", bytes_of(path_of("torch.zip")), BAD, "'model/data.pkl'", "a file of torch.save: safetensors")
 refuse("w.st", safetensors_file.pack({"w": {}}), BAD, "tensor 'w': dtype, shape and data_offsets are needed")
 refuse("version", checkpoint(good, version=3), UNSUPPORTED, "a checkpoint of version 3, known are 1 to 2")
 refuse("nominal", checkpoint(good, state=[(2, "Bool", True)]), UNSUPPORTED, "nominal checkpoint")

@@ -23,8 +23,7 @@ random = np.random.default_rng(1)
 def path_of(name, data=None):
     path = os.path.join(folder, name)
     if data is not None:
-        with open(path, "wb") as f:
-            f.write(data)
+        write(path, data)
     return path
 
 

@@ -8,8 +8,7 @@ folder = os.path.join(top, "model")
 os.makedirs(os.path.join(folder, "sub"))
 payload = bytes(range(64)) * 2
 for path in ("model/w.bin", "model/sub/w.bin", "outside.bin", "model/linked.bin"):
-    with open(os.path.join(top, path), "wb") as f:
-        f.write(payload)
+    write(os.path.join(top, path), payload)
 os.symlink("../outside.bin", os.path.join(folder, "symlink.bin"))
 os.symlink("w.bin", os.path.join(folder, "near.bin"))
 os.symlink("..", os.path.join(folder, "up"))
@@ -24,8 +23,7 @@ def try_file(location, offset=0, dims=(4, 4), dtype=T.FLOAT, cwd=None, **keys):
     for key, to in {"location": location, "offset": str(offset), **keys}.items():
         w.external_data.add(key=key, value=to)
     path = os.path.join(folder, "m.onnx")
-    with open(path, "wb") as f:
-        f.write(model([h.make_node("Identity", ["W"], ["Y"])], outputs=[value("Y", dtype, dims)],
+    write(path, model([h.make_node("Identity", ["W"], ["Y"])], outputs=[value("Y", dtype, dims)],
                       initializers=[w]).SerializeToString())
     return run("map", "m.onnx" if cwd else path, cwd=cwd)
 

@@ -60,8 +60,7 @@ for make, n in ((chain, 10000), (wide, 10000), (wires, 1000000), (attributes, 10
     for k in (1, 2, 4):
         data = make(n * k)
         path = os.path.join(folder, "m.onnx")
-        with open(path, "wb") as f:
-            f.write(data)
+        write(path, data)
         runs = [run("trip", path, os.path.join(folder, "out.onnx")) for _ in range(2)]
         check(runs[0].code in (0, 2, 4), make.__name__, runs[0].code, runs[0].err[:200])
         sizes.append(len(data))

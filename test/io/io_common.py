@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto as T, helper as h
 
 import programs
-from programs import check, finish, watched
+from programs import bytes_of, check, finish, watched, write  # noqa: F401
 
 TOOL = os.path.abspath(sys.argv[1])
 MAX_SECONDS, MAX_BYTES = 1.0, 100 << 20

@@ -199,8 +199,7 @@ for kind in ("node", "simple"):
 paths = []
 for i, data in enumerate(models.values()):
     paths += [os.path.join(folder, f"{i}.in"), os.path.join(folder, f"{i}.out")]
-    with open(paths[-2], "wb") as f:
-        f.write(data)
+    write(paths[-2], data)
 for start in range(0, len(paths), 400):
     r = run("trip", *paths[start : start + 400])
     check(r.code == 0 and not r.err, "exit", r.code, r.err[:500])

@@ -1,4 +1,5 @@
-"""programs.py: what test scripts share of running programs and of counting what holds. Standard library alone.
+"""programs.py: what test scripts share of running programs, of small files and of counting what holds. Standard library
+alone.
 
 Scripts find this folder by PYTHONPATH, which test/meson.build and test/gate set; by hand:
 
@@ -6,6 +7,7 @@ Scripts find this folder by PYTHONPATH, which test/meson.build and test/gate set
 
 A check that can go on counts by `check`; cases that fail as a whole are run by `case`; `finish` ends the script.
 """
+import json
 import os
 import shutil
 import subprocess
@@ -39,6 +41,26 @@ class Done:
 def path(name):
     """In a scratch folder of this process."""
     return os.path.join(FOLDER.name, name)
+
+
+def write(to, content):
+    """A file of this text, or of these bytes; returns its path."""
+    with open(to, "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+    return to
+
+
+def bytes_of(file):
+    with open(file, "rb") as stream:
+        return stream.read()
+
+
+def text_of(file):
+    return bytes_of(file).decode()
+
+
+def json_of(file):
+    return json.loads(bytes_of(file))
 
 
 def run(*command, code=0, env=None, timeout=SECONDS, **how):

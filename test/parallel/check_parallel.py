@@ -18,7 +18,7 @@ import numpy as np
 
 import rank_job
 from compare import load, near
-from programs import check, finish, path, run as run_any
+from programs import check, finish, path, run as run_any, write
 from rank_job import GONE_IN, SILENT_IN
 from tolerances import DESCENT
 
@@ -102,8 +102,7 @@ def training():
     random = np.random.default_rng(1)
     w, b = random.normal(size=(4, 3)), random.normal(size=3)
     model, given, out = (path(name) for name in ("m.onnxt", "in.npz", "out.npz"))
-    with open(model, "w", encoding="utf-8") as file:
-        file.write(MODEL)
+    write(model, MODEL)
     for rows in (24, 10, 3):
         x, t = random.normal(size=(rows, 4)), random.normal(size=(rows, 3))
         x, t, w, b = (a.astype("f4").astype("f8") for a in (x, t, w, b))

@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 import time
 
-from programs import check
+from programs import check, text_of
 
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                "OMPI_MCA_rmaps_base_oversubscribe": "1",
@@ -15,8 +15,7 @@ GONE_IN, SILENT_IN = 10, 3  # seconds; the second is what --rank-timeout is in t
 
 def is_alive(process):
     try:
-        with open(f"/proc/{process}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+        return text_of(f"/proc/{process}/stat").rsplit(")", 1)[1].split()[0] not in "ZX"
     except OSError:
         return False
 

@@ -20,6 +20,7 @@ import time
 import numpy as np
 import onnx
 
+from programs import bytes_of, text_of, write
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "train"))
 import saved_models  # noqa: E402
 import train_counts  # noqa: E402
@@ -50,8 +51,7 @@ def training(ranks, name, *more, batch=8, code=0):
 
 
 def content(name):
-    with open(t.path(name), "rb") as file:
-        return file.read()
+    return bytes_of(t.path(name))
 
 
 # --- numbers -------------------------------------------------------------------------------------
@@ -115,8 +115,7 @@ def statistics():
     draw = np.random.default_rng(3)
     x, rows = draw.standard_normal((24, 4)).astype("f4"), 8
     np.savez(t.path("seen.npz"), x=x, t=x.sum(1))
-    with open(t.path("seen.onnxt"), "w", encoding="utf-8") as file:
-        file.write(text)
+    write(t.path("seen.onnxt"), text)
     for ranks, group in ((1, 1), (2, 1), (4, 1), (2, 3)):
         folder, wanted = t.path(f"seen{ranks}{group}"), np.zeros(4)
         for begin in range(0, 24, rows):
@@ -203,8 +202,7 @@ def wrong():
 
 def environment_of(process):
     try:
-        with open(f"/proc/{process}/environ", "rb") as file:
-            return dict(item.split(b"=", 1) for item in file.read().split(b"\0") if b"=" in item)
+        return dict(item.split(b"=", 1) for item in bytes_of(f"/proc/{process}/environ").split(b"\0") if b"=" in item)
     except OSError:
         return {}
 
@@ -214,8 +212,7 @@ def ranks_of(mpirun, ranks):
     found, until = {}, time.monotonic() + 30
     while len(found) < ranks and time.monotonic() < until:
         time.sleep(0.02)
-        with open(f"/proc/{mpirun}/task/{mpirun}/children", encoding="ascii") as file:
-            children = [int(child) for child in file.read().split()]
+        children = [int(child) for child in text_of(f"/proc/{mpirun}/task/{mpirun}/children").split()]
         found = {int(e[b"OMPI_COMM_WORLD_RANK"]): child for child in children
                  for e in [environment_of(child)] if b"OMPI_COMM_WORLD_RANK" in e}
     return found

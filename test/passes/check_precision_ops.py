@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from programs import case, check, finish, path, run
+from programs import case, check, finish, path, run, text_of
 
 rng = np.random.default_rng(3)
 TYPES = {"bf16": TensorProto.BFLOAT16, "fp16": TensorProto.FLOAT16}
@@ -99,8 +99,7 @@ def right(tempoc, domain, op, precision):
     return None
 
 
-with open(sys.argv[2], encoding="utf-8") as table:
-    ROWS = re.findall(r"^OP\(\w+, *\"([\w.]*)\", *(\w+),", table.read(), re.M)
+ROWS = re.findall(r"^OP\(\w+, *\"([\w.]*)\", *(\w+),", text_of(sys.argv[2]), re.M)
 check(len(ROWS) >= 50, f"{len(ROWS)} rows")
 for row in ROWS:
     for bits in TYPES:

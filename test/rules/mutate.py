@@ -10,9 +10,9 @@ hold patterns of fnmatch (brackets as they are); one without must survive, so th
 --every=N runs each N-th mutant, beginning at the rule's number, so that every rule is broken; --share=K/N all mutants
 of the K-th of N shares of the rules. The last line is 'N killed, N equivalent, N not found'.
 """
-import concurrent.futures, fnmatch, os, pathlib, re, sys, tempfile
+import concurrent.futures, fnmatch, os, re, sys, tempfile
 
-from programs import run
+from programs import run, write
 
 WORDS = "or dim trailing side_capacity side_least side_limit".split()  # before "(", but no ops
 COMMUTATIVE = set("Add Mul And Or Xor Equal BitwiseAnd BitwiseOr BitwiseXor Sum Max Min Mean add mul".split())
@@ -248,7 +248,7 @@ def mutants(rule):
 def check(tempoc, folder, number, texts):
     path = os.path.join(folder, f"{number}.rules")
     for text in texts:
-        pathlib.Path(path).write_text(text)
+        write(path, text)
         done = run(tempoc, "--check-rules", f"--rules={path}", code=None)
         if done.code:
             break

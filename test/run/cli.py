@@ -1,14 +1,13 @@
 """cli.py TEMPO_RUN: tempo-run's command line: inputs that are missing, wrong or too many; seeds; tables; traces; test
 cases."""
 import csv
-import json
 import os
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from programs import check, finish, path
+from programs import check, finish, json_of, path, write
 from tool import model, run
 
 ADD = """g (float[n,2] x, float[2] b) => (float[n,2] y, float loss) {
@@ -75,8 +74,7 @@ def help_and_tables():
     check(checked == run(name, "--inputs", file), "--check-memory prints something else")
     run(name, "--inputs", file, "--repeat", "5", says=("5 runs: min", "median", "max"))
     run(name, "--inputs", file, "--profile", path("trace.json"), "--repeat", "2")
-    with open(path("trace.json"), encoding="utf-8") as trace:
-        events = json.load(trace)["traceEvents"]
+    events = json_of(path("trace.json"))["traceEvents"]
     check([e["cat"] for e in events] == ["Add", "ReduceSum"] * 2, "a trace of two runs")
     check(events[0]["args"] == {"op": "Add", "operands": "float[3,2], float[2]", "result": "float[3,2]"},
           "a trace tells types")
@@ -162,15 +160,13 @@ def external_data():
                                    [onnx.helper.make_tensor_value_info("x", 1, [6])],
                                    [onnx.helper.make_tensor_value_info("y", 1, [6])], [tensor])
     made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
-    with open(path("w.bin"), "wb") as file:
-        file.write(b"odd" + w.tobytes())
+    write(path("w.bin"), b"odd" + w.tobytes())
     t = made.graph.initializer[0]
     t.ClearField("raw_data")
     t.data_location = onnx.TensorProto.EXTERNAL
     for key, value in (("location", "w.bin"), ("offset", "3"), ("length", "24")):
         t.external_data.add(key=key, value=value)
-    with open(path("external.onnx"), "wb") as file:
-        file.write(made.SerializeToString())
+    write(path("external.onnx"), made.SerializeToString())
     run(path("external.onnx"), "--inputs", inputs(x=np.ones(6, "f4")), "--outputs", path("out.npz"))
     with np.load(path("out.npz")) as out:
         check(out["y"].tolist() == (w + 1).tolist(), "external data")
@@ -187,8 +183,7 @@ def test_cases():
         onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10),
                   path(f"cases/{name}/model.onnx"))
         for kind, array in (("input_0", np.array([1, -2], "f4")), ("output_0", out)):
-            with open(f"{folder}/{kind}.pb", "wb") as file:
-                file.write(numpy_helper.from_array(array).SerializeToString())
+            write(f"{folder}/{kind}.pb", numpy_helper.from_array(array).SerializeToString())
 
     case("right", "Neg", np.array([-1, 2.0001], "f4"))
     run("--test-data", path("cases"), says=("PASS right", "1 passed, 0 failed, 0 unsupported"))

@@ -4,7 +4,6 @@ and on sixteen; for another number of threads in the file, too, and only where t
 
 usage: footprint.py TEMPO_RUN TEMPOC CASE_DIR ...      CASE_DIR: model.onnx, inputs.npz (models/)
 """
-import json
 import os
 import re
 import sys
@@ -13,7 +12,7 @@ import numpy as np
 import onnx
 
 from compare import dims_of, load
-from programs import check, finish, path, run as run_any, told
+from programs import check, finish, json_of, path, run as run_any, told
 from tool import model, run
 
 TEMPOC, CASES = sys.argv[2], sys.argv[3:]
@@ -24,8 +23,7 @@ def promised(file, *options):
     command = [TEMPOC, file, "-o", path("out.onnx"), f"--report={path('report.json')}", *options]
     printed = told(*command, timeout=60)
     line = re.search(r"^arena .* allocated by a run: (\d+) bytes$", printed, re.M)
-    with open(path("report.json"), encoding="utf-8") as report:
-        numbers = json.load(report)
+    numbers = json_of(path("report.json"))
     arena, bound = numbers["arena_bytes"]["after"], numbers["arena_bound_bytes"]["after"]
     check((int(line.group(1)) if line else None) == arena, f"printed and reported arena of {command}")
     return arena, bound

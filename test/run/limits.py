@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 
 from compare import load, near
-from programs import check, finish, path, run
+from programs import bytes_of, check, finish, path, run
 
 TEMPOC, TEMPO_RUN, TEMPO_TRAIN, MODELS = sys.argv[1:5]
 STEPS = int(sys.argv[5]) if len(sys.argv) > 5 else 8
@@ -44,8 +44,7 @@ def files_of(names):
     kept = {}
     for name in names:
         if os.path.exists(path(name)):
-            with open(path(name), "rb") as file:
-                kept[name] = file.read()
+            kept[name] = bytes_of(path(name))
             os.remove(path(name))
     return kept
 

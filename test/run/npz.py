@@ -9,7 +9,7 @@ import onnx
 from numpy.lib import format as npy
 
 from compare import same_bits
-from programs import check, finish, path
+from programs import check, finish, path, write
 from tool import model, run
 
 TYPES = {"float": "f4", "double": "f8", "float16": "f2", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8",
@@ -123,15 +123,13 @@ def bad_files():
     refused(npy_bytes(np.array(["text"])), says=("'x'", "'<U4'"))
     refused(npy_bytes(np.zeros(2, [("a", "f4"), ("b", "f4")])), says=("'x'", "records"))
 
-    with open(path("bad.npz"), "wb") as file:
-        file.write(b"this is no archive")
+    write(path("bad.npz"), b"this is no archive")
     run(name, "--inputs", path("bad.npz"), code=2, says=("bad.npz",))
     run(name, "--inputs", path("none.npz"), code=5, says=("none.npz",))
     np.savez_compressed(path("bad.npz"), x=np.arange(60000, dtype="f4").reshape(2, -1))
     data = bytearray(open(path("bad.npz"), "rb").read())
     data[len(data) // 2] ^= 0xFF
-    with open(path("bad.npz"), "wb") as file:
-        file.write(data)
+    write(path("bad.npz"), data)
     run(name, "--inputs", path("bad.npz"), code=2, says=("'x'",))
 
 
@@ -146,8 +144,7 @@ def crafted_archives():
         data = bytearray(open(path("bad.npz"), "rb").read())
         for at in (data.find(b"PK\3\4") + 22, data.rfind(b"PK\1\2") + 24):
             data[at:at + 4] = size.to_bytes(4, "little")
-        with open(path("bad.npz"), "wb") as file:
-            file.write(data)
+        write(path("bad.npz"), data)
 
     for deflate in (False, True):
         for size in (0, 1, 10, 2**31, 2**32 - 2):
@@ -166,8 +163,7 @@ def crafted_archives():
     with zipfile.ZipFile(path("bad.npz"), "w") as file:
         file.writestr("zzz.npy", good)
     data = open(path("bad.npz"), "rb").read().replace(b"zzz", b"\x94\x9b[")
-    with open(path("bad.npz"), "wb") as file:
-        file.write(data)
+    write(path("bad.npz"), data)
     run(name, "--inputs", path("bad.npz"), code=2, says=("\\x94\\x9B[",))
 
 

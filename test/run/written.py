@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from programs import check, finish, path, run, told
+from programs import bytes_of, check, finish, path, run, told, write
 
 TEMPO_RUN, TEMPOC, TEMPO_TRAIN, TEMPOC_PLAN = map(os.path.abspath, sys.argv[1:5])
 TRAIN = (TEMPO_TRAIN, "m.onnx", "-q", "--data=shards", "--eval-data=eval.npz", "--rules=rules", "--train-list=list",
@@ -53,8 +53,7 @@ def make():
                        ("copy.onnxt", copy), ("notes", b"Dear diary\n"), ("page.json", b'{\n\t"name":\t"mine"\n}\n'),
                        ("in.csv", b"id,lower,upper,size\na,0,3,4096\n"),
                        ("cost.csv", b"node,op,operands,result,runs,nanoseconds\n")):
-        with open(name, "wb") as file:
-            file.write(data)
+        write(name, data)
     np.savez("z.npz", z=np.ones((4, 6), "f4"))
     np.savez("weights.npz", w=w)
     for name in ("in.npz", "eval.npz", "shards/a.npz", "shards/b.npz"):
@@ -75,8 +74,7 @@ def contents():
     for folder, _, names in os.walk(path("real")):
         for name in names:
             if not os.path.islink(os.path.join(folder, name)) and os.path.isfile(os.path.join(folder, name)):
-                with open(os.path.join(folder, name), "rb") as file:
-                    found[os.path.join(folder, name)] = file.read()
+                found[os.path.join(folder, name)] = bytes_of(os.path.join(folder, name))
     return found
 
 

@@ -8,6 +8,7 @@ the gradient), momentum with and without Nesterov's look ahead, and LAMB.
 """
 import numpy as np
 
+from programs import text_of, write
 import train_tool as t
 
 SAMPLES, BATCH = 22, 4  # 5 batches of 4, and one of 2
@@ -149,10 +150,8 @@ def loss_scale():
 
 def loss_of_16_bits():
     """A loss that the file rounds to 16 bits is read as such, in training and in evaluations."""
-    with open(t.path("model.onnxt"), encoding="utf-8") as file:
-        text = file.read().replace("float loss", "float16 loss").replace("    loss = ", "    exact = ")
-    with open(t.path("rounded.onnxt"), "w", encoding="utf-8") as file:
-        file.write(text.replace("    best = ", "    loss = Cast <to = 10> (exact)\n    best = "))
+    text = text_of(t.path("model.onnxt")).replace("float loss", "float16 loss").replace("    loss = ", "    exact = ")
+    write(t.path("rounded.onnxt"), text.replace("    best = ", "    loss = Cast <to = 10> (exact)\n    best = "))
     want, weights = train(adam(True), 0.05)
     t.run(t.path("rounded.onnxt"), "--data", t.path("train.npz"), "--eval-data", t.path("train.npz"), "--loss=loss",
           "--batch", BATCH, "--no-shuffle", "--log", t.path("log.jsonl"), "--lr=0.05", "--epochs=3")

@@ -10,7 +10,7 @@ import numpy as np
 
 import tolerances
 from compare import by_onnxruntime, session  # noqa: F401
-from programs import FOLDER, check, failed, finish, path, told  # noqa: F401
+from programs import FOLDER, bytes_of, check, failed, finish, path, told, write  # noqa: F401
 
 TOOL = sys.argv[1]
 
@@ -57,8 +57,7 @@ def losses(name):
 def safetensors(name):
     """Tensors by name, by the format's own description."""
     types = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
-    with open(name, "rb") as file:
-        data = file.read()
+    data = bytes_of(name)
     length = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:8 + length])
     header.pop("__metadata__", None)
@@ -111,9 +110,7 @@ classifier (float[{batch},{INPUTS}] x, int64[{batch}] labels) => (float loss, fl
     accuracy = ReduceMean <keepdims = 0> (one)
 }}
 """
-    with open(path(name), "w", encoding="utf-8") as file:
-        file.write(text)
-    return path(name)
+    return write(path(name), text)
 
 
 def initial():

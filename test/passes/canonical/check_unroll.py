@@ -11,7 +11,7 @@ import onnx.parser
 from onnx import numpy_helper
 
 from compare import by_onnxruntime, near
-from programs import case, finish, path, run
+from programs import case, finish, path, run, write
 from tolerances import DOUBLE_LOSS, GRADCHECK, GRADCHECK_STEP as EPS
 
 rng = np.random.default_rng(3)
@@ -116,8 +116,7 @@ def check(tempoc, body, results):
 
 def stays(tempoc, text):
     """What would become too many nodes stays, and that is found out without making them all, of many such loops too."""
-    with open(path("many.onnxt"), "w", encoding="utf-8") as out:
-        out.write(HEADER + text)
+    write(path("many.onnxt"), HEADER + text)
     said = run(tempoc, path("many.onnxt"), "-o", "-", "--emit=text", "--passes=shapes,canonicalize", "-q").out
     return None if "Loop" in said else "it was unrolled"
 

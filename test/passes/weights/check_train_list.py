@@ -4,7 +4,6 @@ mean, and which mean none. And that outputs of a model keep the names that they 
 
 usage: check_train_list.py TEMPOC MODELS_DIR
 """
-import json
 import os
 import re
 import sys
@@ -15,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import torch_metadata as torch
 from compare import by_onnxruntime
-from programs import each_check, expect, path, run
+from programs import each_check, expect, json_of, path, run, write
 
 TEMPOC, MODELS = sys.argv[1:3]
 
@@ -28,8 +27,7 @@ def compiled(model, *names):
     done = run(TEMPOC, model, f"--train-list={listed}", f"--report={report}", "-q", code=None)
     if done.code:
         return done.err
-    with open(report, encoding="utf-8") as f:
-        return sorted(json.load(f)["trained"])
+    return sorted(json_of(report)["trained"])
 
 
 def check_export():
@@ -111,8 +109,7 @@ def check_metadata():
         lines = [line for line in done.out.splitlines() if line.startswith("trained")]
         return lines[0] if done.code == 0 and lines else f"{done.code}: {done.err}"
 
-    with open(path("other.txt"), "w", encoding="utf-8") as f:
-        f.write("m.shift\n")
+    write(path("other.txt"), "m.shift\n")
     both = r"m.head.weight \(m.words.weight\)"
     for what, text, flags, want in (
             ("it decides", "# of a module\n\nm.shift\n", (), "trained 1 as tempo.train lists: m.shift"),
