@@ -82,6 +82,14 @@ extern const fz_row fz_ops[], fz_patterns[];
 extern const int fz_n_ops, fz_n_patterns;
 /* The functions of rows that are in movement.c. */
 typedef int fz_add(gen *g, const fz_row *row);
+/* FZ_PICKED(static, name, x, pick) { ... }: a function of rows that begins with an operand, and has NONE without it. */
+#define FZ_PICKED(linkage, name, x, pick)                                                                              \
+    static int name##_of(gen *g, const fz_row *row, int x);                                                            \
+    linkage int name(gen *g, const fz_row *row) {                                                                      \
+        int x = pick;                                                                                                  \
+        return x == NONE ? NONE : name##_of(g, row, x);                                                                \
+    }                                                                                                                  \
+    static int name##_of(gen *g, const fz_row *row, int x)
 fz_add fz_add_transpose, fz_add_reshape, fz_add_unsqueeze, fz_add_squeeze, fz_add_flatten, fz_add_expand, fz_add_tile,
     fz_add_slice, fz_add_concat, fz_add_split, fz_add_pad, fz_add_trilu, fz_add_gather, fz_add_gather_elements,
     fz_add_gather_nd, fz_add_scatter_elements, fz_add_scatter_nd, fz_add_conv, fz_add_conv_transpose, fz_add_blocks,

@@ -51,11 +51,8 @@ int fz_add_transpose(gen *g, const fz_row *row) {
 }
 
 /* Two neighbours become one, or one becomes two; the others are copied by 0, and one dim of the target may be -1. */
-int fz_add_reshape(gen *g, const fz_row *row) {
+FZ_PICKED(, fz_add_reshape, x, fz_pick(g, FZ_FLOAT, 1, 4)) {
     (void)row;
-    int x = fz_pick(g, FZ_FLOAT, 1, 4);
-    if (x == NONE)
-        return NONE;
     fz_value v = *fz_at(g, x);
     int64_t target[FZ_RANK];
     fz_dim dims[FZ_RANK];
@@ -86,10 +83,7 @@ int fz_add_reshape(gen *g, const fz_row *row) {
     return fz_reshape(g, x, n, target, dims);
 }
 
-int fz_add_unsqueeze(gen *g, const fz_row *row) {
-    int x = fz_pick(g, fz_chance(g, 90) ? FZ_FLOAT : FZ_BOOL, 0, 3);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(, fz_add_unsqueeze, x, fz_pick(g, fz_chance(g, 90) ? FZ_FLOAT : FZ_BOOL, 0, 3)) {
     fz_value v = *fz_at(g, x);
     int at = fz_below(g, v.rank + 1);
     int64_t axis = fz_chance(g, 50) ? at : at - v.rank - 1;
@@ -114,10 +108,7 @@ int fz_add_squeeze(gen *g, const fz_row *row) {
     return NONE;
 }
 
-int fz_add_flatten(gen *g, const fz_row *row) {
-    int x = fz_pick(g, FZ_FLOAT, 1, 4);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(, fz_add_flatten, x, fz_pick(g, FZ_FLOAT, 1, 4)) {
     fz_value v = *fz_at(g, x);
     int axis = fz_below(g, v.rank + 1);
     fz_dim dims[2] = {fz_size(1), fz_size(1)};
@@ -146,10 +137,7 @@ int fz_add_expand(gen *g, const fz_row *row) {
     return fz_call(g, row->op, NULL, FZ_IN(x, shape), FZ_FLOAT, rank, dims, bound);
 }
 
-int fz_add_tile(gen *g, const fz_row *row) {
-    int x = fz_pick(g, FZ_FLOAT, 1, 3);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(, fz_add_tile, x, fz_pick(g, FZ_FLOAT, 1, 3)) {
     fz_value v = *fz_at(g, x);
     int64_t repeats[FZ_RANK];
     for (int i = 0; i < v.rank; i++) {
@@ -159,10 +147,7 @@ int fz_add_tile(gen *g, const fz_row *row) {
     return fz_call(g, row->op, NULL, FZ_IN(x, fz_ints(g, v.rank, repeats)), FZ_FLOAT, v.rank, v.dims, v.high);
 }
 
-int fz_add_slice(gen *g, const fz_row *row) {
-    int x = fz_pick(g, FZ_FLOAT, 1, 4);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(, fz_add_slice, x, fz_pick(g, FZ_FLOAT, 1, 4)) {
     fz_value v = *fz_at(g, x);
     int axis = static_axis(g, &v, 1);
     if (axis == NONE) {
@@ -189,10 +174,7 @@ int fz_add_slice(gen *g, const fz_row *row) {
     return fz_call(g, row->op, NULL, step == 1 ? 4 : 5, (int[]){x, a, b, c, d}, FZ_FLOAT, v.rank, v.dims, v.high);
 }
 
-int fz_add_concat(gen *g, const fz_row *row) {
-    int a = fz_pick(g, FZ_FLOAT, 1, 4);
-    if (a == NONE)
-        return NONE;
+FZ_PICKED(, fz_add_concat, a, fz_pick(g, FZ_FLOAT, 1, 4)) {
     fz_value v = *fz_at(g, a), w;
     int axis = fz_below(g, v.rank), b = a;
     for (int tries = 0; tries < 8; tries++) {
@@ -210,10 +192,7 @@ int fz_add_concat(gen *g, const fz_row *row) {
                    v.dims, v.high > w.high ? v.high : w.high);
 }
 
-int fz_add_split(gen *g, const fz_row *row) {
-    int x = fz_pick(g, FZ_FLOAT, 1, 4);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(, fz_add_split, x, fz_pick(g, FZ_FLOAT, 1, 4)) {
     fz_value v = *fz_at(g, x);
     int axis = static_axis(g, &v, 2);
     if (axis == NONE)
@@ -232,10 +211,7 @@ int fz_add_split(gen *g, const fz_row *row) {
     return y;
 }
 
-int fz_add_pad(gen *g, const fz_row *row) {
-    int x = fz_pick(g, FZ_FLOAT, 1, 3);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(, fz_add_pad, x, fz_pick(g, FZ_FLOAT, 1, 3)) {
     fz_value v = *fz_at(g, x);
     int64_t pads[2 * FZ_RANK];
     for (int i = 0; i < v.rank; i++) {
@@ -265,10 +241,7 @@ static int indices(gen *g, int rank, const fz_dim *dims, int64_t size) {
     return value;
 }
 
-int fz_add_gather(gen *g, const fz_row *row) {
-    int x = fz_pick(g, FZ_FLOAT, 1, 4);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(, fz_add_gather, x, fz_pick(g, FZ_FLOAT, 1, 4)) {
     fz_value v = *fz_at(g, x);
     int axis = static_axis(g, &v, 1), n = fz_below(g, v.rank < 3 ? 3 : 2), rank = 0;
     if (axis == NONE)
@@ -285,10 +258,7 @@ int fz_add_gather(gen *g, const fz_row *row) {
                    dims, v.high);
 }
 
-int fz_add_gather_elements(gen *g, const fz_row *row) {
-    int x = fz_pick(g, FZ_FLOAT, 1, 3);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(, fz_add_gather_elements, x, fz_pick(g, FZ_FLOAT, 1, 3)) {
     fz_value v = *fz_at(g, x);
     int axis = static_axis(g, &v, 1);
     if (axis == NONE)
@@ -393,10 +363,7 @@ int fz_add_blocks(gen *g, const fz_row *row) {
     return fz_call(g, row->op, "blocksize = 2", FZ_IN(x), FZ_FLOAT, 4, dims, v.high);
 }
 
-int fz_add_pool(gen *g, const fz_row *row) {
-    int x = fz_pick(g, FZ_FLOAT, 3, 3);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(, fz_add_pool, x, fz_pick(g, FZ_FLOAT, 3, 3)) {
     fz_value v = *fz_at(g, x);
     if (row->form == 1)
         return fz_call(g, row->op, NULL, FZ_IN(x), FZ_FLOAT, 3, (fz_dim[]){v.dims[0], v.dims[1], fz_size(1)}, v.high);

@@ -32,10 +32,7 @@ static double at_most(double bound, double most) { return most > 0 && most < bou
 
 /* --- elementwise ------------------------------------------------------------------------------ */
 
-static int add_unary(gen *g, const fz_row *row) {
-    int x = operand(g, 0, 4);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(static, add_unary, x, operand(g, 0, 4)) {
     x = guarded(g, x, row->form);
     return fz_unary(g, row->op, row->attrs, x, at_most(fz_at(g, x)->high + 1, row->bound));
 }
@@ -46,10 +43,7 @@ static double bound_of(int form, double x, double y) {
     return form == SUM_OF ? x + y : form == PRODUCT_OF ? x * y : form == QUOTIENT_OF ? 2 * x : fmax(x, y);
 }
 
-static int add_binary(gen *g, const fz_row *row) {
-    int a = operand(g, 0, 4);
-    if (a == NONE)
-        return NONE;
+FZ_PICKED(static, add_binary, a, operand(g, 0, 4)) {
     int b = fz_calm(g, fz_partner(g, a));
     if (!fz_broadcasts(g, a, b))
         return NONE;
@@ -97,10 +91,7 @@ static int add_pow(gen *g, const fz_row *row) {
     return fz_binary(g, row->op, x, fz_number(g, e), pow(fmax(1, fz_at(g, x)->high), fabs(e)) * 2);
 }
 
-static int add_prelu(gen *g, const fz_row *row) {
-    int x = operand(g, 1, 4);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(static, add_prelu, x, operand(g, 1, 4)) {
     fz_dim dim = fz_last(g, x, 1);
     return fz_binary(g, row->op, x, fz_weight(g, 1, &(fz_dim){dim.symbol ? 1 : dim.size, 0}), fz_at(g, x)->high * 1.25);
 }
@@ -114,10 +105,7 @@ static int add_clip(gen *g, const fz_row *row) {
     return fz_call(g, row->op, NULL, which == 0 ? 2 : 3, (int[]){x, low, high}, FZ_FLOAT, v.rank, v.dims, v.high + 1);
 }
 
-static int add_where(gen *g, const fz_row *row) {
-    int a = operand(g, 0, 4);
-    if (a == NONE)
-        return NONE;
+FZ_PICKED(static, add_where, a, operand(g, 0, 4)) {
     int b = fz_chance(g, 25) ? fz_number(g, -0.5) : fz_calm(g, fz_partner(g, a));
     fz_dim dims[FZ_RANK];
     if (!fz_broadcasts(g, a, b))
@@ -130,10 +118,7 @@ static int add_where(gen *g, const fz_row *row) {
                : NONE;
 }
 
-static int add_dropout(gen *g, const fz_row *row) {
-    int x = operand(g, 0, 4);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(static, add_dropout, x, operand(g, 0, 4)) {
     fz_value v = *fz_at(g, x);
     int ratio = fz_number(g, fz_chance(g, 50) ? 0.25 : 0.5), training = fz_true(g);
     int node = fz_node_add(g, row->op, FZ_ONE_OF(g, "", "", "seed = 7"), FZ_IN(x, ratio, training));
@@ -145,10 +130,7 @@ static int add_dropout(gen *g, const fz_row *row) {
 
 /* --- booleans and integers -------------------------------------------------------------------- */
 
-static int add_compare(gen *g, const fz_row *row) {
-    int a = fz_pick(g, FZ_FLOAT, 0, 4);
-    if (a == NONE)
-        return NONE;
+FZ_PICKED(static, add_compare, a, fz_pick(g, FZ_FLOAT, 0, 4)) {
     int b = fz_partner(g, a);
     return a != b && fz_broadcasts(g, a, b) ? fz_compare(g, row->op, a, b) : NONE;
 }
@@ -189,10 +171,7 @@ static double reduced_bound(double rule, double x, double count) {
     return rule == BY_COUNT ? x * count + 3 : rule == AS_OPERAND ? x : rule == SQUARES ? x * x * count : rule;
 }
 
-static int add_reduce(gen *g, const fz_row *row) {
-    int x = operand(g, 1, 4);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(static, add_reduce, x, operand(g, 1, 4)) {
     x = guarded(g, x, row->form);
     fz_value v = *fz_at(g, x);
     bool keep = fz_chance(g, 50), all = fz_chance(g, 20);
@@ -213,20 +192,14 @@ static int add_reduce(gen *g, const fz_row *row) {
                    reduced_bound(row->bound, v.high, over));
 }
 
-static int add_along(gen *g, const fz_row *row) { /* Softmax and its like: `axis` is an attribute */
-    int x = operand(g, 1, 4);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(static, add_along, x, operand(g, 1, 4)) { /* Softmax and its like: `axis` is an attribute */
     x = guarded(g, x, row->form);
     char attrs[FZ_ATTRS];
     snprintf(attrs, sizeof attrs, "axis = %d", fz_chance(g, 60) ? -1 : fz_below(g, fz_at(g, x)->rank));
     return fz_unary(g, row->op, attrs, x, at_most(2 * fz_at(g, x)->high + 3, row->bound));
 }
 
-static int add_cumsum(gen *g, const fz_row *row) {
-    int x = operand(g, 1, 4);
-    if (x == NONE)
-        return NONE;
+FZ_PICKED(static, add_cumsum, x, operand(g, 1, 4)) {
     fz_value v = *fz_at(g, x);
     int64_t axis = fz_below(g, v.rank);
     int at = fz_ints(g, -1, &axis);
@@ -264,11 +237,8 @@ static int turned(gen *g, int x) {
     return fz_transpose(g, x, perm);
 }
 
-static int add_matmul(gen *g, const fz_row *row) {
+FZ_PICKED(static, add_matmul, a, operand(g, 2, 4)) {
     (void)row;
-    int a = operand(g, 2, 4);
-    if (a == NONE)
-        return NONE;
     for (int tries = fz_chance(g, 50) ? 6 : 0; tries > 0; tries--) {
         int b = fz_pick(g, FZ_FLOAT, 2, 4);
         bool turn = fz_chance(g, 50);
@@ -279,10 +249,7 @@ static int add_matmul(gen *g, const fz_row *row) {
     return k.symbol != 0 ? NONE : fz_matmul(g, a, fz_weight(g, 2, (fz_dim[]){k, n}));
 }
 
-static int add_gemm(gen *g, const fz_row *row) {
-    int a = operand(g, 2, 2);
-    if (a == NONE)
-        return NONE;
+FZ_PICKED(static, add_gemm, a, operand(g, 2, 2)) {
     bool turn_a = fz_chance(g, 30), turn_b = fz_chance(g, 50);
     fz_dim m = fz_last(g, a, turn_a ? 1 : 2), k = fz_last(g, a, turn_a ? 2 : 1), n = fz_size(1 + fz_below(g, 5));
     if (k.symbol != 0)
@@ -297,10 +264,7 @@ static int add_gemm(gen *g, const fz_row *row) {
                    1.25 * (fz_at(g, a)->high * 5 + 1));
 }
 
-static int add_einsum(gen *g, const fz_row *row) {
-    int a = operand(g, 3, 3);
-    if (a == NONE)
-        return NONE;
+FZ_PICKED(static, add_einsum, a, operand(g, 3, 3)) {
     fz_value v = *fz_at(g, a);
     double k = (double)v.dims[2].size * v.high;
     if (v.dims[2].symbol == 0 && fz_chance(g, 60)) {

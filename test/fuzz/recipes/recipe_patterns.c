@@ -31,11 +31,8 @@ static double near(gen *g, double right) { return fz_chance(g, 4) ? right * 1.06
 
 /* --- activations ------------------------------------------------------------------------------ */
 
-static int add_gelu_erf(gen *g, const fz_row *row) {
+FZ_PICKED(static, add_gelu_erf, x, start(g, 1, 4, false)) {
     (void)row;
-    int x = start(g, 1, 4, false);
-    if (x == NONE)
-        return NONE;
     double bound = fz_at(g, x)->high;
     int scaled = fz_chance(g, 50) ? fz_binary(g, "Div", x, fz_number(g, near(g, sqrt(2))), bound)
                                   : times(g, x, near(g, sqrt(0.5)));
@@ -59,11 +56,8 @@ static int cube(gen *g, int x) {
     return fz_either(g, "Mul", square, x, bound * bound * bound);
 }
 
-static int add_gelu_tanh(gen *g, const fz_row *row) {
+FZ_PICKED(static, add_gelu_tanh, x, start(g, 1, 4, false)) {
     (void)row;
-    int x = start(g, 1, 4, false);
-    if (x == NONE)
-        return NONE;
     double bound = fz_at(g, x)->high, k = near(g, sqrt(2 / acos(-1)));
     int third = times(g, cube(g, x), 0.044715), inner = fz_either(g, "Add", x, third, bound + 1), how = fz_below(g, 3);
     int u = times(g, inner, how == 0 ? 2 * k : k);
@@ -78,11 +72,8 @@ static int add_gelu_tanh(gen *g, const fz_row *row) {
     return fz_either(g, "Mul", times(g, x, 0.5), t, bound);
 }
 
-static int add_swish(gen *g, const fz_row *row) {
+FZ_PICKED(static, add_swish, x, start(g, 1, 4, false)) {
     (void)row;
-    int x = start(g, 1, 4, false);
-    if (x == NONE)
-        return NONE;
     double bound = fz_at(g, x)->high;
     int inner = fz_chance(g, 50) ? x : times(g, x, fz_chance(g, 50) ? 1.702 : 0.75);
     int y = fz_either(g, "Mul", x, fz_unary(g, "Sigmoid", NULL, inner, 1), bound);
@@ -92,11 +83,8 @@ static int add_swish(gen *g, const fz_row *row) {
     return fz_either(g, "Mul", y, gate, bound * fz_at(g, gate)->high);
 }
 
-static int add_mish(gen *g, const fz_row *row) {
+FZ_PICKED(static, add_mish, x, start(g, 1, 4, false)) {
     (void)row;
-    int x = start(g, 1, 4, false);
-    if (x == NONE)
-        return NONE;
     double bound = fz_at(g, x)->high;
     int soft = fz_chance(g, 50)
                    ? fz_unary(g, "Softplus", NULL, x, bound + 1)
@@ -105,11 +93,8 @@ static int add_mish(gen *g, const fz_row *row) {
 }
 
 /* Logarithms of a softmax, and of a sigmoid and what it lacks to 1: one of them, or binary cross-entropy. */
-static int add_logs(gen *g, const fz_row *row) {
+FZ_PICKED(static, add_logs, x, start(g, 1, 4, false)) {
     (void)row;
-    int x = start(g, 1, 4, false);
-    if (x == NONE)
-        return NONE;
     double bound = fz_at(g, x)->high + 1;
     if (fz_chance(g, 25))
         return fz_unary(g, "Log", NULL, fz_unary(g, "Softmax", "axis = -1", x, 1), 2 * bound + 4);
@@ -142,11 +127,8 @@ static int square(gen *g, int x) {
     return fz_chance(g, 50) ? power(g, x, 2) : fz_binary(g, "Mul", x, x, fz_at(g, x)->high * fz_at(g, x)->high);
 }
 
-static int add_layer_norm(gen *g, const fz_row *row) {
+FZ_PICKED(static, add_layer_norm, x, start(g, 1, 4, true)) {
     (void)row;
-    int x = start(g, 1, 4, true);
-    if (x == NONE)
-        return NONE;
     double bound = fz_at(g, x)->high;
     fz_dim last = fz_last(g, x, 1);
     int c = fz_binary(g, "Sub", x, fz_reduce(g, "ReduceMean", x, -1, true, bound), 2 * bound);
@@ -161,11 +143,8 @@ static int add_layer_norm(gen *g, const fz_row *row) {
     return fz_either(g, "Add", y, beta, 6);
 }
 
-static int add_rms_norm(gen *g, const fz_row *row) {
+FZ_PICKED(static, add_rms_norm, x, start(g, 1, 4, true)) {
     (void)row;
-    int x = start(g, 1, 4, true);
-    if (x == NONE)
-        return NONE;
     fz_dim last = fz_last(g, x, 1);
     int v = plus(g, fz_reduce(g, "ReduceMean", square(g, x), -1, true, 10), 0.0009765625);
     if (fz_chance(g, 75)) {
@@ -177,11 +156,8 @@ static int add_rms_norm(gen *g, const fz_row *row) {
 }
 
 /* Residual connections, as blocks have them: x + f(x), normalized behind or before. */
-static int add_block(gen *g, const fz_row *row) {
+FZ_PICKED(static, add_block, x, start(g, 2, 3, true)) {
     (void)row;
-    int x = start(g, 2, 3, true);
-    if (x == NONE)
-        return NONE;
     fz_dim width = fz_last(g, x, 1);
     fz_value v = *fz_at(g, x);
     int h = linear(g, x, 1 + fz_below(g, 6)), bias = fz_weight(g, 1, (fz_dim[]){fz_last(g, h, 1)});
@@ -351,11 +327,8 @@ static int scaled(gen *g, int x, int percent, double by) {
     return fz_chance(g, 50) ? times(g, x, by) : fz_binary(g, "Div", x, fz_number(g, 1 / by), fz_at(g, x)->high * by);
 }
 
-static int add_attention(gen *g, const fz_row *row) {
+FZ_PICKED(static, add_attention, x, start(g, 3, 3, true)) {
     (void)row;
-    int x = start(g, 3, 3, true);
-    if (x == NONE)
-        return NONE;
     int64_t width = 1 + fz_below(g, 5), n = width % 2 == 0 ? 2 : 1;
     int q = fz_calm(g, linear(g, x, width)), k = fz_calm(g, linear(g, x, width)), v = fz_calm(g, linear(g, x, width));
     if (fz_chance(g, 50)) {
