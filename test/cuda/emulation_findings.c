@@ -22,6 +22,12 @@ static bool failed;
 
 int emu_findings(void) { return n_findings; }
 const char *emu_finding(int i) { return findings[i].text; }
+bool emu_complained(const char *part) {
+    for (int i = 0; i < n_findings; i++)
+        if (strstr(findings[i].text, part))
+            return true;
+    return false;
+}
 bool emu_failed(void) { return failed; }
 void emu_set_failed(void) { failed = true; }
 

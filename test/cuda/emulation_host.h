@@ -65,7 +65,8 @@ extern emu_error emu_ex2_error;
 /* Each different finding once: "KIND in KERNEL: what happened (FILE:LINE)". Printed to stderr when first found. */
 extern bool emu_quiet;
 int emu_findings(void);
-const char *emu_finding(int i); /* until emu_forget */
+const char *emu_finding(int i);        /* until emu_forget */
+bool emu_complained(const char *part); /* one that says this */
 /* Adds a finding that is no kernel's: `who` (it lives as long as the program) stands in its place. */
 void emu_misused(const char *who, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool emu_failed(void); /* a launch was ended by a fault */

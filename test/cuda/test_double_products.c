@@ -3,8 +3,7 @@
 #include "test/unit/cases.h"
 #include "cublaslt_double.h"
 #include "cuda_work.h"
-#include "kernels/common/half.h"
-#include <math.h>
+#include "double_elements.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,27 +33,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* --- elements --------------------------------------------------------------------------------- */
-
-static size_t size_of(cudaDataType_t type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
-
-static double get(const void *p, cudaDataType_t type, size_t i) {
-    switch (type) {
-    case CUDA_R_64F: return ((const double *)p)[i];
-    case CUDA_R_32F: return (double)((const float *)p)[i];
-    case CUDA_R_16F: return (double)tk_from_f16(((const uint16_t *)p)[i]);
-    default: return (double)tk_from_bf16(((const uint16_t *)p)[i]);
-    }
-}
-
-static void set(void *p, cudaDataType_t type, size_t i, double v) {
-    switch (type) {
-    case CUDA_R_64F: ((double *)p)[i] = v; break;
-    case CUDA_R_32F: ((float *)p)[i] = (float)v; break;
-    case CUDA_R_16F: ((uint16_t *)p)[i] = tk_f16_of_double(v); break;
-    default: ((uint16_t *)p)[i] = tk_bf16_of_double(v); break;
-    }
-}
+static double get(const void *p, int32_t type, size_t i) { return double_get(p, type, (int64_t)i); }
+static void set(void *p, int32_t type, size_t i, double v) { double_put(p, type, (int64_t)i, v); }
 
 /* --- matrices --------------------------------------------------------------------------------- */
 
@@ -84,8 +64,8 @@ static matrix make_matrix(cudaDataType_t type, uint64_t rows, uint64_t cols, int
     const int64_t stride = (int64_t)stride_of(&m);
     const int32_t order = by_row;
     m.n = stride_of(&m) * (size_t)batch;
-    m.host = calloc(m.n, size_of(type));
-    OK(cudaMalloc(&m.device, m.n * size_of(type)));
+    m.host = calloc(m.n, double_size(type));
+    OK(cudaMalloc(&m.device, m.n * double_size(type)));
     OK(cublasLtMatrixLayoutCreate(&m.layout, type, rows, cols, (int64_t)m.ld));
     set_layout(&m, CUBLASLT_MATRIX_LAYOUT_ORDER, &order, sizeof order);
     set_layout(&m, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
@@ -95,8 +75,8 @@ static matrix make_matrix(cudaDataType_t type, uint64_t rows, uint64_t cols, int
             const size_t at = index_of(&m, b, i % rows, i / rows);
             drawn = drawn * 1664525 + 1013904223;
             set(m.host, type, at, (int)(drawn >> 24) % 5 - 2);
-            OK(cudaMemcpyAsync((char *)m.device + at * size_of(type), (char *)m.host + at * size_of(type),
-                               size_of(type), cudaMemcpyHostToDevice, stream));
+            OK(cudaMemcpyAsync((char *)m.device + at * double_size(type), (char *)m.host + at * double_size(type),
+                               double_size(type), cudaMemcpyHostToDevice, stream));
         }
     OK(cudaStreamSynchronize(stream));
     return m;
@@ -112,9 +92,9 @@ static void free_matrix(matrix *m) {
 static void fetch(matrix *m) {
     for (int b = 0; b < m->batch; b++)
         for (uint64_t i = 0; i < m->rows * m->cols; i++) {
-            const size_t at = index_of(m, b, i % m->rows, i / m->rows) * size_of(m->type);
-            OK(cudaMemcpyAsync((char *)m->host + at, (char *)m->device + at, size_of(m->type), cudaMemcpyDeviceToHost,
-                               stream));
+            const size_t at = index_of(m, b, i % m->rows, i / m->rows) * double_size(m->type);
+            OK(cudaMemcpyAsync((char *)m->host + at, (char *)m->device + at, double_size(m->type),
+                               cudaMemcpyDeviceToHost, stream));
         }
     OK(cudaStreamSynchronize(stream));
 }
@@ -219,7 +199,7 @@ TEST_WITH(values, set_up, tear_down) {
                 check(&p, &p.d);
                 OK(multiply_into(&p, &p.c, &p.c)); /* D is C */
                 matrix sum = p.c;
-                sum.host = calloc(sum.n, size_of(sum.type));
+                sum.host = calloc(sum.n, double_size(sum.type));
                 fetch(&sum);
                 check(&p, &sum);
                 free(sum.host);

@@ -30,13 +30,6 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static bool complained(const char *part) {
-    for (int i = 0; i < emu_findings(); i++)
-        if (strstr(emu_finding(i), part))
-            return true;
-    return false;
-}
-
 /* Keys of few different values, so that many are equal. */
 static void draw(uint64_t *to, int64_t n, int bits) {
     static uint64_t drawn = 1;
@@ -123,20 +116,20 @@ TEST_WITH(wrong_sorts, set_up, tear_down) {
     upload(pairs.values, keys, 9);
     tk_sort(&cuda, workspace, pairs, 10, 64);
     cudaStreamSynchronize(cuda.stream);
-    assert_true(complained("values"));
+    assert_true(emu_complained("values"));
     emu_reset_device();
     keys[3] = 16;
     upload_pairs(pairs, 10);
     tk_sort(&cuda, workspace, pairs, 10, 4);
     cudaStreamSynchronize(cuda.stream);
-    assert_true(complained("key 0 has more than 4 bits") || complained("key 3 has more than 4 bits"));
+    assert_true(emu_complained("key 0 has more than 4 bits") || emu_complained("key 3 has more than 4 bits"));
     emu_reset_device();
     draw(keys, 10, 4);
     emu_declare(cuda.stream, &(emu_span){workspace, tk_sort_workspace(10) - 1, true}, 1);
     upload_pairs(pairs, 10);
     tk_sort(&cuda, workspace, pairs, 10, 4);
     cudaStreamSynchronize(cuda.stream);
-    assert_true(complained("room"));
+    assert_true(emu_complained("room"));
 }
 
 /* --- sums ------------------------------------------------------------------------------------- */
@@ -164,9 +157,9 @@ TEST_WITH(wrong_sums, set_up, tear_down) {
     emu_declare(cuda.stream, &(emu_span){workspace, 80, true}, 1);
     tk_sums_before(&cuda, numbers_there, 10, numbers_there + 10);
     cudaStreamSynchronize(cuda.stream);
-    assert_true(complained("room"));
+    assert_true(emu_complained("room"));
     emu_reset_device();
     tk_sums_before(&cuda, numbers_there, 11, numbers_there + 11);
     cudaStreamSynchronize(cuda.stream);
-    assert_true(complained("numbers"));
+    assert_true(emu_complained("numbers"));
 }

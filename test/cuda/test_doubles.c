@@ -59,13 +59,6 @@ static void download(setting *s, int *to, const int *from) {
     OK(cudaMemcpyAsync(to, from, BYTES, cudaMemcpyDeviceToHost, s->stream));
 }
 
-static bool complained(const char *part) {
-    for (int i = 0; i < emu_findings(); i++)
-        if (strstr(emu_finding(i), part))
-            return true;
-    return false;
-}
-
 static cudaGraphExec_t end_capture(cudaStream_t stream) {
     cudaGraph_t graph;
     cudaGraphExec_t exec;
@@ -212,7 +205,7 @@ TEST_WITH(copies, set_up, tear_down) {
     int here[N];
     download(s, here, s->device);
     OK(cudaStreamSynchronize(s->stream));
-    assert_true(complained("from the device"));
+    assert_true(emu_complained("from the device"));
     emu_reset_device();
     OK(cudaMemsetAsync(s->device, 0, BYTES - 1, s->stream)); /* all but one byte */
     OK(cudaMemcpyAsync(s->second, s->device, BYTES - 1, cudaMemcpyDeviceToDevice, s->stream));
@@ -247,7 +240,7 @@ TEST_WITH(memory_that_is_given_back, set_up, tear_down) {
     OK(cudaFree(short_lived));
     OK(cudaGraphLaunch(exec, s->stream));
     OK(cudaStreamSynchronize(s->stream));
-    assert_true(complained("given back"));
+    assert_true(emu_complained("given back"));
     OK(cudaGraphExecDestroy(exec));
 }
 
@@ -389,12 +382,12 @@ TEST_WITH(declared_spans, set_up, tear_down) {
     assert_int_equal(emu_findings(), 0);
     OK(cudaMemsetAsync(s->device, 0, BYTES / 2 + 1, s->stream));
     OK(cudaStreamSynchronize(s->stream));
-    assert_true(complained("to be written"));
+    assert_true(emu_complained("to be written"));
     emu_reset_device();
     emu_declare(s->stream, half, 1);
     OK(cudaMemcpyAsync(s->back, s->device, BYTES, cudaMemcpyDeviceToHost, s->stream));
     OK(cudaStreamSynchronize(s->stream));
-    assert_true(complained("to be read"));
+    assert_true(emu_complained("to be read"));
     emu_reset_device();
     emu_declare(s->stream, half, 2);
     launch(s->stream, s->device, 1);
