@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a transformer layer saves for its backward pass under each recipe, beside what Tempo's published layers save.
 
-usage: saved_bytes.py TEMPOC [docs/memory.md]
+usage: saved_bytes.py TEMPOC [docs/how-it-works/recipes.md]
 Networks of bert.py and gpt2.py, without weights, with dropout: a layer is the difference between three layers and two.
 MiB a sample. Prints the table, or puts it between the marks of a file.
 

@@ -3,8 +3,8 @@
 the backward pass.
 
 usage: export_base.py OUT_DIR [LAYERS BATCH SEQUENCE]      default: 4 8 128
-OUT_DIR gets model.onnx (weights beside it, about 300 MB) and inputs.npz. The numbers in docs/memory.md are from here.
-PyTorch's bytes are those of the storages that autograd's saved tensors lie in, each once, parameters left out.
+OUT_DIR gets model.onnx (weights beside it, about 300 MB) and inputs.npz. docs/how-it-works/memory.md has its
+numbers. PyTorch's bytes are those of the storages that autograd's saved tensors lie in, each once, parameters left out.
 Needs what export.py needs. Not needed to build, test or run Tempo.
 """
 import os

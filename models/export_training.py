@@ -4,8 +4,8 @@
     export(model_with_loss, (x, labels), "model.onnx")
 
 It picks the exporter and the form in which the module can be trained, tries another way where the first fails, and
-compares with PyTorch before it returns. docs/exporting.md tells more. Needs torch 2.6 or later, onnx, onnxscript and
-ml_dtypes; for the comparison tempoc and libtempo (TEMPO_HOME, or the build folder of this repository), or else
+compares with PyTorch before it returns. docs/howto/exporting.md says more. Needs torch 2.6 or later, onnx, onnxscript
+and ml_dtypes; for the comparison tempoc and libtempo (TEMPO_HOME, or the build folder of this repository), or else
 onnxruntime."""
 import collections
 import contextlib

@@ -13,7 +13,7 @@ usage: survey.py --tempoc FILE --tempo-run FILE --cases DIR [--kinds GLOB,...] [
   --only STEP       export or check
   --only-known      only kinds of which there are results
   --limit N, --memory N  seconds and GiB that a step may take [default: 120, 10]
-  --table FILE      write the table, docs/models.md, and end; --build TEXT: which tempoc it was
+  --table FILE      write the table, docs/reference/models.md, and end; --build TEXT: which tempoc it was
 Each step of each kind runs in a process of its own, in bounded time and memory.
 Needs: torch 2.15, transformers 5.23, onnxscript, onnx, numpy; timm, torchvision and diffusers for theirs. Not needed to
 build, test or run Tempo.

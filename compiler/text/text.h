@@ -1,5 +1,5 @@
-/* text.h: models as ONNX text (onnx docs/Syntax.md): dumps, tests, rules and function bodies all use it. docs/ir.md
- * tells what text cannot hold. */
+/* text.h: models as ONNX text (onnx docs/Syntax.md): dumps, tests, rules and function bodies all use it.
+ * docs/reference/onnx-text.md lists what text cannot hold. */
 #ifndef TC_TEXT_H
 #define TC_TEXT_H
 #include "compiler/ir/ir.h"
@@ -11,8 +11,8 @@ tc_status tc_parse_text(tc_ctx *ctx, const char *text, size_t size, const char *
 tc_status tc_parse_function(tc_ctx *ctx, tc_model *model, const char *text, const char *name,
                             tc_function **out_function);
 
-/* Prints the model with onnx.printer's spelling; parse(print(m)) equals m but for what docs/ir.md lists. Attributes
- * that text cannot hold are printed as `...`, with a warning. */
+/* Prints the model with onnx.printer's spelling; parse(print(m)) equals m but for the list in
+ * docs/reference/onnx-text.md. Attributes that text cannot hold are printed as `...`, with a warning. */
 tc_status tc_print_model(tc_ctx *ctx, const tc_model *model, FILE *out);
 /* The same for reading by people: tensors of more than `max_elements` elements have `...` for data, which no parser
  * reads. */

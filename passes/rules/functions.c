@@ -1,5 +1,5 @@
 /* functions.c: functions of the right side that compute an attribute of values of the match, by name, as in `<axis =
- * trailing(axes)>`. docs/rules.md tells them. */
+ * trailing(axes)>`. docs/how-it-works/rules.md tells them. */
 #include "sides.h"
 #include "rule_ir.h"
 #include <string.h>

@@ -327,7 +327,7 @@ static bool has_few_sides(const guard_call *call) {
     return capacity <= n / 4;
 }
 
-/* docs/rules.md describes them. */
+/* docs/how-it-works/rules.md describes them. */
 static const guard_row rows[] = {
     {"absent", "v", is_absent, true},
     {"attr", "vsa", attr_is, false},

@@ -1,4 +1,4 @@
-/* list.c: what rules there are, as text: `tempoc --list-rules`, and the list at the end of docs/rules.md. */
+/* list.c: the names and titles of all rules, as text: `tempoc --list-rules`. */
 #include "rules.h"
 #include "passes/embedded/embedded.h"
 #include "rule_ir.h"

@@ -1,4 +1,4 @@
-/* parse.c: rule text to rule_ir.h, by recursive descent over the grammar of docs/rules.md:
+/* parse.c: rule text to rule_ir.h, by recursive descent over the grammar of docs/how-it-works/rules.md:
  *
  *     file     ::= (rule | gradient | part)*
  *     rule     ::= 'rule' ID STRING? flag* 'match' params '=>' names block where? 'replace' block

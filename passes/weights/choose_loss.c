@@ -62,8 +62,8 @@ tc_status tc_choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value **out
         tc_error(ctx, TC_USAGE, NULL, "no output is a loss: one float number ([] or [1]) is expected");
         tc_hint(
             ctx,
-            "the outputs are: %s; export the model with its loss (docs/exporting.md), or compile it without a backward "
-            "pass by --recipe=forward",
+            "the outputs are: %s; export the model with its loss (docs/howto/exporting.md), or compile it without a "
+            "backward pass by --recipe=forward",
             list_candidates(ctx, graph, false));
     } else {
         tc_error(ctx, TC_USAGE, NULL, "%u outputs could be the loss: %s", (unsigned)n,

@@ -19,7 +19,8 @@ tc_status run_check_ranks(tc_ctx *ctx, run_options *o) {
     if (!o->rank != !o->group || (o->rank && (o->n_average == 0 || o->test_data))) {
         tc_error(ctx, TC_USAGE, NULL,
                  "--rank, --group and --average need each other, and cannot be combined with --test-data");
-        tc_hint(ctx, "for example: --device=cuda:1 --rank=1/2 --group=meet --average='*_grad'; docs/parallel.md");
+        tc_hint(ctx,
+                "for example: --device=cuda:1 --rank=1/2 --group=meet --average='*_grad'; docs/howto/processes.md");
         return TC_USAGE;
     }
     if (o->rank && (sscanf(o->rank, "%d/%d%n", &o->rank_at, &o->n_ranks, &end) != 2 || o->rank[end] != '\0' ||

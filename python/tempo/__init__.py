@@ -4,8 +4,8 @@
     session = tempo.Session(compiled)
     gradients = session.run({"x": x, "labels": labels})
 
-tempo.torch.wrap, for which PyTorch is needed, runs a torch.nn.Module's forward and backward pass. docs/python.md in the
-repository tells more.
+tempo.torch.wrap needs PyTorch, and runs a torch.nn.Module's forward and backward pass. docs/howto/own-loop.md in the
+repository says more.
 """
 from .compiler import Compiled, compile, fit_batch
 from .errors import BadInput, Bug, Error, Failed, InputOutput, Limit, NotFinite, Unsupported, Usage

@@ -9,7 +9,7 @@
 Where the module returns a loss, one run of the training graph in forward gives the loss and all gradients, and backward
 hands them out. Where gradients go by other outputs, forward runs the forward pass, and backward the training graph, in
 which the forward pass is computed again. Where no graph does what the module's forward does, that runs instead.
-docs/python.md tells more.
+docs/howto/own-loop.md tells more.
 """
 import collections.abc
 import copy

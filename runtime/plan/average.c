@@ -279,6 +279,6 @@ tc_status rt_tell_deserted(tc_ctx *ctx, const rt_plan *plan) {
              plan->n_averaged > 0 ? tc_quote(ctx, plan->averaged[0]->name) : "", others,
              shared->collective ? shared->collective->failure(shared->collective->user)
                                 : shared->device->failure(shared->queue));
-    tc_hint(ctx, "another rank has failed, runs less often or is slow: it may have told why; docs/parallel.md");
+    tc_hint(ctx, "another rank has failed, runs less often or is slow: it may have told why; docs/howto/processes.md");
     return TC_IO;
 }

@@ -31,6 +31,6 @@ tc_status rt_find_device(tc_ctx *ctx, const char *text, const rt_device **out_de
         return tc_error(ctx, TC_USAGE, NULL, "device '%s': expected %s%s", tc_quote(ctx, text), names,
                         strstr(names, "cuda") ? "" : ", or cuda in a build with CUDA");
     tc_error(ctx, TC_UNSUPPORTED, NULL, "this build has no CUDA; it runs on %s", names);
-    tc_hint(ctx, "README.md tells how to build with nvcc, from a toolkit or from PyPI's wheels");
+    tc_hint(ctx, "docs/start/install.md says how to build with nvcc");
     return TC_UNSUPPORTED;
 }

@@ -11,7 +11,7 @@ static tc_status check_device(tempo_session *s) {
         return TC_OK;
     tc_error(&s->ctx, TC_UNSUPPORTED, NULL, "device '%s' of this build cannot train together with others",
              s->shared.device->name);
-    tc_hint(&s->ctx, "ranks are GPUs, in a build with CUDA and NCCL: docs/parallel.md");
+    tc_hint(&s->ctx, "ranks are GPUs, in a build with CUDA and NCCL: docs/howto/processes.md");
     return TC_UNSUPPORTED;
 }
 

@@ -3,7 +3,7 @@
 that is 3% larger does not. What the table counts is compared with onnx's and numpy's counts.
 
 usage: check_fit.py TEMPOC TEMPO_RUN [--memory=MiB] [--recipe=RECIPE] [--search] CASE_DIR ...
---search also looks for the largest batch that runs, for docs/benchmarks.md.
+--search also looks for the largest batch that runs, for docs/reference/benchmarks.md.
 """
 import argparse
 import math

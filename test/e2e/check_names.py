@@ -4,7 +4,7 @@
 usage: check_names.py TEMPOC TEMPO_RUN CASE_DIR ...
 The numbers that PyTorch computed stand in expected.npz under the file's names; what the compiled file's metadata says
 of an initializer (tempo.parameter.NAME) has to lead from there to the output that PyTorch's name finds, as
-docs/exporting.md tells.
+docs/howto/exporting.md tells.
 """
 import os
 import sys

@@ -38,7 +38,7 @@ MAY_INCLUDE = {
     "programs/tempo-train": ("compiler", "passes", "runtime", "runtime/compile", "kernels"),
 }
 
-# Each library is seen by one place: docs/dependencies.md says which, and why.
+# Each library is seen by one place: docs/reference/dependencies.md says which, and why.
 LIBRARIES = [
     (r"onnx\.pb-c\.h|protobuf-c/.*", ["compiler/onnx/*"]),
     (r"dnnl.*|oneapi/.*", ["kernels/matmul/*"]),

@@ -97,7 +97,7 @@ FUNCTIONS = {
            '<domain: "my.ops", opset_import: ["": 21], doc_string: "dropped"> "G" (x) => (y) { y = Neg (x) }',
 }
 
-# What onnx.printer loses or leaves out as "..." (docs/ir.md): there only our print is compared.
+# What onnx.printer loses or leaves out as "..." (docs/reference/onnx-text.md): there only our print is compared.
 PRINTER_LOSES = {"packed and complex tensors", "defaults", "types in functions"}
 
 # Only we read these: onnx.parser refuses or misreads them, onnx.printer or the IR has them.

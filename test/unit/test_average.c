@@ -343,7 +343,7 @@ TEST(alone) {
     ok(s, tempo_run(s));
     are_times(s, "y", 0, N, -1);
     fails(s, TEMPO_UNSUPPORTED, tempo_new_group(s, &group), "device 'cpu' of this build cannot train together");
-    fails(s, TEMPO_UNSUPPORTED, tempo_join(s, &group, 0, 2), "docs/parallel.md");
+    fails(s, TEMPO_UNSUPPORTED, tempo_join(s, &group, 0, 2), "docs/howto/processes.md");
     tempo_close(s);
     s = open_on(&device, negation, 1);
     ok(s, tempo_new_group(s, &group));

@@ -1,6 +1,6 @@
-/* train_ranks.h: tempo-train as one of several processes, which mpirun starts (docs/parallel.md): each trains on its
- * part of every batch, and takes the mean of all gradients. A process alone is rank 0 of 1: every call does nothing
- * then, and MPI is not touched. One thread calls, and every rank makes the same calls in the same order. */
+/* train_ranks.h: tempo-train as one of several processes, which mpirun starts (docs/howto/processes.md): each trains
+ * on its part of every batch, and takes the mean of all gradients. A process alone is rank 0 of 1: every call does
+ * nothing then, and MPI is not touched. One thread calls, and every rank makes the same calls in the same order. */
 #ifndef TRAIN_RANKS_H
 #define TRAIN_RANKS_H
 #include "compiler/base/diag.h"
