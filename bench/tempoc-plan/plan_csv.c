@@ -1,4 +1,4 @@
-/* plan_csv.c: CSV files of buffers in and out, and the packing problem that they are. */
+/* plan_csv.c: reads and writes CSV files of buffers, and makes packing problems of them. */
 #include "plan_csv.h"
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static field trimmed(field f) {
     return f;
 }
 
-/* The next field of a line; what is left of the line begins behind the comma, or is NULL. */
+/* The next field of a line; the rest of the line begins after the comma, or is NULL. */
 static field next_field(field *line) {
     const char *comma = memchr(line->text, ',', line->n);
     field f = {line->text, comma ? (size_t)(comma - line->text) : line->n};

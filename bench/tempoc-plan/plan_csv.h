@@ -1,5 +1,5 @@
-/* plan_csv.h: buffers as MiniMalloc and its kin write them: one row each of id, lower, upper and size, the life half
- * open; perhaps an alignment, and an offset where there is a packing. The first line names the columns. */
+/* plan_csv.h: buffers in the format of MiniMalloc and similar tools: one row each of id, lower, upper and size, the
+ * life half open; perhaps an alignment, and an offset where there is a packing. The first line names the columns. */
 #ifndef TC_PLAN_CSV_H
 #define TC_PLAN_CSV_H
 #include "compiler/base/diag.h"
@@ -19,9 +19,9 @@ typedef struct plan_table {
     int offset_column; /* -1: there is none */
 } plan_table;
 
-/* Reads rows, in the context's arena. TC_BAD_INPUT, naming the line: a column that is missing or unknown, a number that
- * is none or has more than 63 bits, a life that does not end behind its begin, an id that was there. TC_LIMIT: more
- * than 2^30 rows. */
+/* Reads rows, in the context's arena. TC_BAD_INPUT, naming the line: a column that is missing or unknown, a field that
+ * is no number or has more than 63 bits, a life that does not end after its begin, a repeated id. TC_LIMIT: more than
+ * 2^30 rows. */
 tc_status plan_csv_read(tc_ctx *ctx, const char *name, const tc_file *file, plan_table *out_table);
 /* Adds an error at a line of the file. */
 tc_status plan_csv_error(tc_ctx *ctx, const char *name, size_t line, const char *fmt, ...)

@@ -1,4 +1,4 @@
-/* plan_main.c: the packer of compiler/pack as a program: buffers with lives in, places in one arena out. */
+/* plan_main.c: the packer of compiler/pack as a program: reads buffers with lives, writes their places in one arena. */
 #include "compiler/base/written_files.h"
 #include "compiler/cli/options.h"
 #include "compiler/cli/program.h"

@@ -9,7 +9,7 @@
 
 typedef struct chunk {
     struct chunk *next;
-    size_t size, used; /* of the bytes behind the header */
+    size_t size, used; /* of the bytes after the header */
 } chunk;
 
 struct tc_arena {
@@ -54,7 +54,7 @@ static chunk *chunk_add(tc_arena *arena, size_t bytes) {
         tc_out_of_memory(bytes);
     c->size = size;
     arena->total += size;
-    /* A chunk for one big object goes behind the open chunk, which still has room for small ones. */
+    /* A chunk for one big object goes after the open chunk, which still has room for small ones. */
     if (size == bytes && arena->chunks) {
         c->next = arena->chunks->next;
         arena->chunks->next = c;

@@ -1,7 +1,7 @@
-/* arena.h: the memory of a model. Everything that belongs to a model (nodes, values, names, tensors that
- * are not mapped) is taken from one arena and dies with it; passes that need scratch space create their own.
- * There is no free: destroying the arena frees all. The
- * recovery point (recover.h) that is open when an arena is created holds it. */
+/* arena.h: the memory of a model. Everything that belongs to a model (nodes, values, names, tensors that are not
+ * mapped) is taken from one arena and dies with it; passes that need scratch space create their own. There is no free:
+ * destroying the arena frees all. An arena is held by the recovery point (recover.h) that is open when it is
+ * created. */
 #ifndef TC_ARENA_H
 #define TC_ARENA_H
 #include <stdarg.h>
@@ -12,8 +12,8 @@ typedef struct tc_arena tc_arena;
 tc_arena *tc_arena_create(void);
 void tc_arena_destroy(tc_arena *arena); /* NULL is fine */
 
-/* `count` objects of `size` bytes, zeroed, aligned to 64 bytes when larger than 1 KiB and to 16 otherwise.
- * Never NULL: when memory is out or the product wraps, tc_out_of_memory() ends the call. */
+/* `count` objects of `size` bytes, zeroed, aligned to 64 bytes when larger than 1 KiB and to 16 otherwise. Never NULL:
+ * when memory is out or the product wraps, tc_out_of_memory() ends the call. */
 void *tc_arena_alloc(tc_arena *arena, size_t count, size_t size);
 #define TC_NEW(arena, type) ((type *)tc_arena_alloc((arena), 1, sizeof(type)))
 #define TC_NEW_ARRAY(arena, type, count) ((type *)tc_arena_alloc((arena), (count), sizeof(type)))

@@ -1,6 +1,6 @@
 /* diag.h: how everything here fails. A function that can fail on user input returns tc_status and has added a
- * diagnostic to the context; TC_TRY passes it on. A bug is a failed TC_ASSERT. It ends the call at a recovery point
- * (recover.h), and so does running out of memory. A status is also the exit code. */
+ * diagnostic to the context; TC_TRY passes it on. A failed TC_ASSERT is a bug. It ends the call at a recovery point
+ * (recover.h), as running out of memory does. A status is also the exit code. */
 #ifndef TC_DIAG_H
 #define TC_DIAG_H
 #include "arena.h"
@@ -17,7 +17,7 @@ typedef enum tc_status {
     TC_IO = 5,          /* the operating system said no */
     TC_NUMERIC = 6,     /* NaN or infinity stopped a run */
     TC_USAGE = 64,      /* the command line */
-    TC_BUG = 70,        /* ours */
+    TC_BUG = 70,        /* a bug in Tempo */
 } tc_status;
 
 typedef enum tc_severity { TC_NOTE, TC_WARNING, TC_ERROR } tc_severity;
@@ -28,13 +28,13 @@ typedef struct tc_diag {
     tc_status status;
     const char *pass;      /* the pass that was running, or NULL */
     const char *node, *op; /* node name (or first output) and op type, or NULL */
-    const char *message;   /* what is wrong, with which value, what was expected; lower case, no period */
+    const char *message;   /* the mistake, the value at fault, and the expected one; lower case, no period */
     const char *hint;      /* the fix, or NULL */
-    const char *where;     /* "NAME:LINE:COLUMN" when a text is at fault: printed in place of the file; or NULL */
-    const char *excerpt;   /* that line of the text and below it a caret, printed last; or NULL */
+    const char *where;     /* "NAME:LINE:COLUMN" for a mistake in a text, printed instead of the file; or NULL */
+    const char *excerpt;   /* that line of the text with a caret below it, printed last; or NULL */
 } tc_diag;
 
-/* One compilation: its diagnostics and the words that locate them. Owned by the caller of the library. */
+/* One compilation: its diagnostics and the names that locate them. Owned by the caller of the library. */
 typedef struct tc_ctx {
     tc_arena *arena;  /* holds the diagnostics */
     const char *tool; /* "tempoc", "tempo-run": for usage errors */
@@ -50,8 +50,8 @@ void tc_ctx_fini(tc_ctx *ctx);
 /* Adds an error and returns `status`, so that `return tc_error(...)` reads well. `node` may be NULL. */
 tc_status tc_error(tc_ctx *ctx, tc_status status, const struct tc_node *node, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* The same for a mistake at a place in a text; lexer.h makes `where` and `excerpt`, which live as long as the context.
- */
+/* The same for a mistake at a place in a text. lexer.h makes `where` and `excerpt`; both live as long as the
+ * context. */
 tc_status tc_error_at(tc_ctx *ctx, tc_status status, const char *where, const char *excerpt, const char *fmt,
                       va_list args) __attribute__((format(printf, 5, 0)));
 void tc_warn(tc_ctx *ctx, const struct tc_node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -1,7 +1,7 @@
-/* file.c: whole files in, and files that appear whole or not at all. Output goes to a temporary file beside its target
- * and takes the target's name only when all of it is on the disk, so that a full disk, a crash or a kill leaves the old
- * file as it was. A failure (recover.h) closes what is open and removes temporary files; temporary files of a process
- * that dies early are left to the program's handlers (program.c). */
+/* file.c: whole files in, and files that appear whole or not at all. Output goes to a temporary file beside its target,
+ * and takes the target's name only when all of it is on the disk: after a full disk, a crash or a kill the old file is
+ * unchanged. A failure (recover.h) closes open files and removes temporary ones; the program's handlers remove those of
+ * a process that dies early (program.c). */
 #include "file.h"
 #include "written_files.h"
 #include <errno.h>
@@ -40,7 +40,7 @@ int tc_open(const char *path, int flags) {
     return tc_above_standard(open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
 }
 
-/* Somebody may be about to open the other end of a pipe: a hundredth of a second, TRIES times. */
+/* Another process may be about to open the other end of a pipe: a hundredth of a second, TRIES times. */
 static bool wait_a_little(unsigned *tries) {
     const struct timespec pause = {.tv_nsec = 10000000};
     return (*tries)++ < TRIES && (nanosleep(&pause, NULL) == 0 || errno == EINTR);
@@ -63,7 +63,7 @@ static tc_status system_error(tc_ctx *ctx, const char *what, const char *path) {
     return tc_error(ctx, status, NULL, "can't %s '%s': %s", what, tc_quote(ctx, path), why);
 }
 
-/* Grows by doubling up to 2 GiB, which no model in protobuf exceeds. A pipe that nobody writes to is at its end. */
+/* Grows by doubling up to 2 GiB; no model in protobuf exceeds that. A pipe without a writer is at its end. */
 static tc_status read_to_end(tc_ctx *ctx, int fd, size_t cap, const char *path, tc_file *file) {
     struct pollfd wait = {.fd = fd, .events = POLLIN};
     char *data = NULL;
@@ -108,7 +108,7 @@ static tc_status read_device(tc_ctx *ctx, int fd, const char *path, tc_file *out
     return tc_error(ctx, TC_IO, NULL, "'%s' is a device, expected a file or a pipe", tc_quote(ctx, path));
 }
 
-/* By another name than standard input's. Without somebody who writes to it, it has no end. */
+/* A pipe with another name than standard input's. Without a writer it has no end. */
 static tc_status read_pipe(tc_ctx *ctx, int fd, const char *path, tc_file *out_file) {
     unsigned tries = 0;
     do {
@@ -117,8 +117,8 @@ static tc_status read_pipe(tc_ctx *ctx, int fd, const char *path, tc_file *out_f
             return TC_OK;
         tc_file_close(out_file);
     } while (wait_a_little(&tries));
-    tc_error(ctx, TC_IO, NULL, "'%s' is a pipe that nobody writes to", tc_quote(ctx, path));
-    tc_hint(ctx, "start what writes to it first, or give a file");
+    tc_error(ctx, TC_IO, NULL, "'%s' is a pipe without a writer", tc_quote(ctx, path));
+    tc_hint(ctx, "start its writer first, or give a file");
     return TC_IO;
 }
 
@@ -207,7 +207,7 @@ static void forget(tc_out_file *file) {
     free(file);
 }
 
-/* Processes that share a folder need not know each other's numbers: the name is drawn. */
+/* Processes that share a folder may not know each other's numbers: the name is drawn. */
 static char *format_temp(const char *target) {
     const char *slash = strrchr(target, '/');
     int folder = slash ? (int)(slash - target + 1) : 0;
@@ -236,7 +236,7 @@ static int create_temp(tc_out_file *file, const struct stat *old) {
     return -1;
 }
 
-/* Takes `fd` over; where it is negative, errno tells why. */
+/* Takes `fd` over; where it is negative, errno has the reason. */
 static tc_status open_stream(tc_ctx *ctx, tc_out_file *file, int fd, const char *path) {
     file->stream = fd < 0 ? NULL : fdopen(fd, "wb");
     if (file->stream)
@@ -248,12 +248,12 @@ static tc_status open_stream(tc_ctx *ctx, tc_out_file *file, int fd, const char 
     return system_error(ctx, "write", path);
 }
 
-/* What swallows all that it is given: /dev/null, /dev/zero, /dev/full. */
+/* Devices that discard all they are given: /dev/null, /dev/zero, /dev/full. */
 static bool is_sink(dev_t device) {
     return major(device) == 1 && (minor(device) == 3 || minor(device) == 5 || minor(device) == 7);
 }
 
-/* A pipe without a reader would be waited for, and a disk, say, holds what nobody wrote to be replaced. */
+/* Opening a pipe without a reader would wait, and the contents of a disk, say, must not be replaced by accident. */
 static tc_status open_in_place(tc_ctx *ctx, const char *path, int flags, int *out_fd) {
     struct stat st;
     unsigned tries = 0;
@@ -261,7 +261,7 @@ static tc_status open_in_place(tc_ctx *ctx, const char *path, int flags, int *ou
         *out_fd = tc_open(path, O_WRONLY | flags);
     while (*out_fd < 0 && errno == ENXIO && wait_a_little(&tries));
     if (*out_fd < 0)
-        return errno == ENXIO ? tc_error(ctx, TC_IO, NULL, "nobody reads from '%s'", tc_quote(ctx, path))
+        return errno == ENXIO ? tc_error(ctx, TC_IO, NULL, "no process reads from '%s'", tc_quote(ctx, path))
                               : system_error(ctx, "write", path);
     bool fits = fstat(*out_fd, &st) == 0 && !S_ISBLK(st.st_mode) &&
                 (!S_ISCHR(st.st_mode) || isatty(*out_fd) || is_sink(st.st_rdev));

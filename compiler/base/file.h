@@ -31,11 +31,11 @@ void tc_remove_temporary_files(void);                    /* of all open outputs:
  * diagnostic is there. */
 FILE *tc_out_in_place(tc_ctx *ctx, const char *path, bool append);
 
-/* open(2), but no pipe, terminal or device is waited for (O_NONBLOCK), and the result is none of the three standard
- * files, should these be closed: what others print would become data. */
+/* open(2), but never waiting for a pipe, terminal or device (O_NONBLOCK). The result is none of the three standard
+ * files, should these be closed: text printed there would become data. */
 int tc_open(const char *path, int flags);
 int tc_above_standard(int fd);
-uint32_t tc_random_name(void); /* for names that nobody else takes */
+uint32_t tc_random_name(void); /* for names that no other process uses */
 
 bool tc_ends_with(const char *name, const char *end); /* ".onnxt", say */
 #endif

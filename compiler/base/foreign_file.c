@@ -1,4 +1,4 @@
-/* foreign_file.c: formats that are often given for a model or its data. */
+/* foreign_file.c: formats that are often given instead of a model or its data. */
 #include "foreign_file.h"
 #include <string.h>
 #include <strings.h>
@@ -20,8 +20,8 @@ static const struct {
     {0, "\x80\x04", 2, "a pickle of Python's"},
     {0, "\x1F\x8B", 2, "compressed by gzip"},
     {0, "version https://git-lfs", 23, "a pointer of Git LFS: git lfs pull fetches the file"},
-    {0, "<!doctype html", 14, "a web page, saved in the place of the file"},
-    {0, "<html", 5, "a web page, saved in the place of the file"},
+    {0, "<!doctype html", 14, "a web page, saved instead of the file"},
+    {0, "<html", 5, "a web page, saved instead of the file"},
 };
 
 static bool same(const char *a, const char *b, size_t n) {
@@ -38,7 +38,7 @@ static const char *format_of(const char *data, size_t size) {
 void tc_hint_foreign(tc_ctx *ctx, const char *expected, const void *data, size_t size) {
     const char *what = format_of(data, size);
     if (what)
-        tc_hint(ctx, "expected is %s, but this is %s", expected, what);
+        tc_hint(ctx, "expected %s, but this is %s", expected, what);
 }
 
 void tc_hint_no_archive(tc_ctx *ctx, const void *data, size_t size) {
@@ -47,5 +47,5 @@ void tc_hint_no_archive(tc_ctx *ctx, const void *data, size_t size) {
     else if (format_of(data, size))
         tc_hint_foreign(ctx, "an archive, as numpy.savez writes it", data, size);
     else
-        tc_hint(ctx, "expected is an archive, as numpy.savez writes it");
+        tc_hint(ctx, "expected an archive, as numpy.savez writes it");
 }

@@ -95,7 +95,7 @@ static bool with_unit(const char *text, const unit *units, size_t n, tc_decimal 
     return false;
 }
 
-/* --- what options take -------------------------------------------------------------------------- */
+/* --- values of options -------------------------------------------------------------------------- */
 
 bool tc_parse_switch(const char *text, bool *out) {
     for (size_t i = 0; i < TC_COUNT(switches); i++)
@@ -107,7 +107,7 @@ bool tc_parse_switch(const char *text, bool *out) {
     return false;
 }
 
-/* Without the marks between thousands, where these stand right: 10,000 or 10_000. */
+/* Removes the separators of thousands, where they stand right: 10,000 or 10_000. */
 static bool without_marks(const char *text, char *out, size_t size) {
     size_t n = 0;
     for (const char *at = text; *at; at++) {

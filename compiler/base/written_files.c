@@ -1,7 +1,7 @@
-/* written_files.c: from the files that a command line names to a refusal, where an output would replace a file that is
- * read, another output, or what no program of ours wrote for that option. Files that exist are told apart by device and
- * inode, whatever paths, links and folders lead to them; others by their folder's real path and their name. Every file
- * that is read comes by (file.c, tensor_map.c), so that no list of inputs can miss one. */
+/* written_files.c: refuses an output that would replace a file that is read, another output, or a file that no program
+ * of ours wrote for that option. Existing files are compared by device and inode, whatever paths, links and folders
+ * lead to them; others by their folder's real path and their name. Every opened input is checked here (file.c,
+ * tensor_map.c): no list of inputs can miss one. */
 #include "file.h"
 #include "written_files.h"
 #include <errno.h>
@@ -38,7 +38,7 @@ static const char *folder_of(tc_ctx *ctx, const char *path) {
     return slash == path ? "/" : tc_arena_strndup(ctx->arena, path, (size_t)(slash - path));
 }
 
-/* Of a file that is not there yet. NULL: its folder is not there either. */
+/* Of a file that does not exist yet. NULL: its folder does not exist either. */
 static char *normal_path(tc_ctx *ctx, const char *path) {
     const char *slash = strrchr(path, '/');
     char *real = realpath(folder_of(ctx, path), NULL);
@@ -87,9 +87,9 @@ tc_status tc_written_check_beside(tc_ctx *ctx, const char *location) {
     return stat(path, &st) == 0 ? tc_written_check(ctx, &st, location) : TC_OK;
 }
 
-/* --- whose file it is ------------------------------------------------------------------------- */
+/* --- which program wrote a file --------------------------------------------------------------- */
 
-/* The words that one of which a file has near its beginning or at its end. */
+/* Words near the beginning or the end of a file, one of which shows its kind. */
 static const struct {
     const char *what, *words[2];
 } kinds[] = {
@@ -167,7 +167,7 @@ tc_status tc_written_check_kind(tc_ctx *ctx, const tc_written *written) {
 
 /* --- before the work -------------------------------------------------------------------------- */
 
-/* As far as can be told without writing. */
+/* As far as can be seen without writing. */
 static tc_status check_writable(tc_ctx *ctx, const char *path) {
     struct stat st;
     if (*path == '\0')

@@ -5,7 +5,7 @@
 #include "diag.h"
 #include <sys/stat.h>
 
-/* What is written to files, as their bytes tell. */
+/* Kinds of written files, recognized by their bytes. */
 typedef enum tc_written_kind {
     TC_WRITTEN_MODEL,   /* ONNX, or its text */
     TC_WRITTEN_REPORT,  /* tempoc --report */
@@ -19,23 +19,23 @@ typedef enum tc_written_kind {
 #define TC_WRITTEN_WEIGHTS_BY "tempo-train --save-weights" /* metadata "writer" of a safetensors file */
 #define TC_WRITTEN_ARRAYS_BY "tempo-run --outputs"         /* comment of an archive */
 
-/* A file that an option says to write; path NULL: it does not, "-" is standard output. */
+/* A file to write, named by an option; path NULL: the option is not given, "-" is standard output. */
 typedef struct tc_written {
     const char *option, *path;
     tc_written_kind kind;
 } tc_written;
-/* The one place that knows all files of a program. Called once, before anything is read: TC_USAGE where one of them is
- * the file of another, or is there and is nothing that its option wrote; TC_IO where it cannot be written. From then on
- * whatever opens a file to read it is refused (TC_USAGE) if it is one of these, or where standard output goes. Paths
- * stay with the caller. */
+/* The one place that knows all files of a program. Called once, before anything is read. TC_USAGE where one of them is
+ * also the file of another, or exists and was not written by its option; TC_IO where it cannot be written. From then
+ * on, opening one of these, or the file that standard output goes to, for reading is refused (TC_USAGE). Paths stay
+ * with the caller. */
 tc_status tc_written_begin(tc_ctx *ctx, const tc_written *written, size_t n);
 /* The same for one call of a library on this thread, until tc_written_leave, which is called in any case, before the
  * context's arena goes. */
 tc_status tc_written_enter(tc_ctx *ctx, const tc_written *written, size_t n);
 void tc_written_leave(void);
 tc_status tc_written_check(tc_ctx *ctx, const struct stat *read, const char *path);
-/* The same of a model's external file, which is opened when it is needed, or never: `ctx->file` is the model. */
+/* The same for a model's external file, which is opened when it is needed, or never: `ctx->file` is the model. */
 tc_status tc_written_check_beside(tc_ctx *ctx, const char *location);
-/* TC_USAGE where the file is there and is of another kind. */
+/* TC_USAGE where the file exists and is of another kind. */
 tc_status tc_written_check_kind(tc_ctx *ctx, const tc_written *written);
 #endif

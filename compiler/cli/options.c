@@ -1,5 +1,5 @@
-/* options.c: tables of options become a parser and a help page (options.h). Mistakes are collected, so that one run
- * shows all of them; a misspelt name is answered with the nearest one by edit distance. */
+/* options.c: turns tables of options into a parser and a help page (options.h). Mistakes are collected: one run shows
+ * all of them. A misspelt name is answered with the nearest one by edit distance. */
 #include "options.h"
 #include "compiler/base/quantity.h"
 #include <ctype.h>
@@ -48,7 +48,7 @@ void tc_nearest_offer(tc_nearest *nearest, const char *name) {
     if (strlen(nearest->word) > NAME_LIMIT || strlen(name) > NAME_LIMIT)
         return;
     size_t distance = edit_distance(nearest->word, name), n_word = strlen(nearest->word), n_name = strlen(name);
-    /* One that was cut short, as is --rec, or goes on, as does --batch-size, is the last that is near enough. */
+    /* A name that was cut short (--rec) or continued (--batch-size) is the last that is near enough. */
     bool begins = (n_word >= 3 && strncmp(nearest->word, name, n_word) == 0) ||
                   (strncmp(nearest->word, name, n_name) == 0 && nearest->word[n_name] == '-');
     if (distance >= nearest->distance && begins && !nearest->best)
@@ -78,7 +78,7 @@ tc_status tc_seed_option(tc_ctx *ctx, const char *text, uint64_t *out_seed) {
     return tc_error(ctx, TC_USAGE, NULL, "--seed=%s: expected a number from 0 to 2^64 - 1", tc_quote(ctx, text));
 }
 
-/* The items before and the new one, in a fresh array: lists are short. */
+/* The earlier items and the new one, in a fresh array: lists are short. */
 static void list_add(tc_ctx *ctx, const tc_option *option, const char *value, void *target) {
     const char ***list = field_at(target, option->offset);
     size_t *count = field_at(target, option->count_offset);
@@ -135,12 +135,11 @@ static const tc_option *find_letter(const tc_option_table *table, char letter) {
 }
 
 /* The option whose help speaks of `name` first: lr for "learning-rate"; NULL: none does. */
-static const tc_option *told_of(const tc_option_table *table, const char *name) {
+static const tc_option *mentioned_by(const tc_option_table *table, const char *name) {
     char words[NAME_LIMIT + 1];
     const tc_option *found = NULL;
     size_t first = SIZE_MAX;
-    if (!*name || strlen(name) > NAME_LIMIT ||
-        !strpbrk(name + 1, "-_0123456789")) /* single words are said everywhere */
+    if (!*name || strlen(name) > NAME_LIMIT || !strpbrk(name + 1, "-_0123456789")) /* single words are too common */
         return NULL;
     for (size_t i = 0; i <= strlen(name); i++)
         words[i] = name[i] == '-' || name[i] == '_' ? ' ' : name[i];
@@ -156,7 +155,7 @@ static const tc_option *told_of(const tc_option_table *table, const char *name) 
 
 static tc_status unknown_option(tc_ctx *ctx, const tc_option_table *table, const char *argument, const char *name) {
     tc_status status = tc_error(ctx, TC_USAGE, NULL, "unknown option %s", tc_quote(ctx, argument));
-    const tc_option *told = told_of(table, name);
+    const tc_option *mentioned = mentioned_by(table, name);
     tc_nearest nearest;
     tc_nearest_begin(&nearest, name);
     for (size_t i = 0; i < table->n_options; i++)
@@ -165,9 +164,9 @@ static tc_status unknown_option(tc_ctx *ctx, const tc_option_table *table, const
     tc_nearest_offer(&nearest, "version");
     if (nearest.best)
         tc_hint(ctx, "did you mean --%s? %s --help=all lists all options", nearest.best, table->tool);
-    else if (told)
-        tc_hint(ctx, "there is --%s: %.*s; %s --help=all lists all options", told->name, (int)strcspn(told->help, ";:"),
-                told->help, table->tool);
+    else if (mentioned)
+        tc_hint(ctx, "there is --%s: %.*s; %s --help=all lists all options", mentioned->name,
+                (int)strcspn(mentioned->help, ";:"), mentioned->help, table->tool);
     else
         tc_hint(ctx, "%s --help=all lists all options", table->tool);
     return status;
@@ -183,7 +182,7 @@ typedef struct parse_state {
     tc_arguments *arguments;
 } parse_state;
 
-/* The value of an option whose value does not stand after '=': the next word, unless that looks like an option. */
+/* The value of an option without '=': the next word, unless that looks like an option. */
 static tc_status next_word(parse_state *st, const tc_option *option, const char *written, const char **out_value) {
     const char *word = st->next < st->argc ? st->argv[st->next] : NULL;
     if (word == NULL || strncmp(word, "--", 2) == 0) {
@@ -197,8 +196,7 @@ static tc_status next_word(parse_state *st, const tc_option *option, const char 
     return TC_OK;
 }
 
-/* The switch that `name` says the opposite of: --no-shuffle, or --cudnn where --no-cudnn is one; NULL: there is none.
- */
+/* The switch whose opposite `name` is: --no-shuffle, or --cudnn where --no-cudnn is a switch; NULL: there is none. */
 static const tc_option *find_opposite(const parse_state *st, const char *name, size_t length) {
     const char *other = tc_arena_printf(st->ctx->arena, "no-%.*s", (int)length, name);
     const tc_option *option = length > 3 && strncmp(name, "no-", 3) == 0 ? find_long(st->table, name + 3, length - 3)
@@ -206,7 +204,7 @@ static const tc_option *find_opposite(const parse_state *st, const char *name, s
     return option && option->kind == TC_OPT_SWITCH ? option : NULL;
 }
 
-/* "off", "true" and the like as a word of its own after a switch; a bare number is an argument. */
+/* "off", "true" and the like as a separate word after a switch; a bare number is an argument. */
 static const char *next_switch(parse_state *st) {
     bool on;
     const char *word = st->next < st->argc ? st->argv[st->next] : NULL;
@@ -323,7 +321,7 @@ static void print_wrapped(FILE *out, const char *text, int column) {
     fputc('\n', out);
 }
 
-/* The default that help shows; NULL where it shows none: readers expect a switch to be off. */
+/* The default shown in help; NULL for a switch that is off, as readers expect. */
 static const char *shown_default(const tc_option *option) {
     bool is_off = option->kind == TC_OPT_SWITCH && option->otherwise && strcmp(option->otherwise, "on") != 0;
     return is_off ? NULL : option->otherwise;
@@ -348,7 +346,7 @@ static void print_option(FILE *out, const tc_option *option) {
     print_wrapped(out, body, column);
 }
 
-/* What every tool has beside its table. */
+/* The options that every tool has besides its table. */
 static const tc_option standard[] = {
     {TC_OPT_USUAL, TC_OPT_SWITCH, "help", 'h', NULL, NULL, "Help",
      "describe the usual options and exit; --help=all: every option", 0, 0},

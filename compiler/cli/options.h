@@ -51,17 +51,17 @@ typedef struct tc_option {
 
 typedef struct tc_option_table {
     const char *tool;    /* "tempoc" */
-    const char *summary; /* what the tool does, one line */
+    const char *summary; /* the tool's purpose, one line */
     const char *usage;   /* "IN.onnx -o OUT.onnx [options]" */
     const char
         *details; /* further text of --help, printed as it is between usage and options: examples first; or NULL */
-    const char *footer; /* printed as it is at the end of --help: exit codes, where to read on; or NULL */
+    const char *footer; /* printed as it is at the end of --help: exit codes, further reading; or NULL */
     const tc_option *options;
     size_t n_options;
 } tc_option_table;
 
 typedef struct tc_arguments {
-    const char **items; /* what is no option, in order */
+    const char **items; /* the words that are no options, in order */
     size_t count;
     bool done; /* --help or --version was given and answered: leave with exit code 0 */
 } tc_arguments;

@@ -1,4 +1,4 @@
-/* program.c: a function of a context and arguments -> a process with an exit code. */
+/* program.c: runs a function of a context and arguments as a process with an exit code. */
 #include "program.h"
 #include "compiler/base/file.h"
 #include <errno.h>
@@ -30,7 +30,7 @@ static void on_truncation(int number) {
     static const char message[] = "error: a mapped file became shorter while it was in use\n";
     (void)number;
     if (write(STDERR_FILENO, message, sizeof message - 1) < 0)
-        (void)number; /* nobody left to tell */
+        (void)number; /* no way left to report it */
     tc_remove_temporary_files();
     _exit(TC_IO);
 }
@@ -84,14 +84,14 @@ bool tc_program_handlers(void) {
 
 _Noreturn static void end_out_of_memory(const char *message, size_t bytes) {
     if (write(STDERR_FILENO, message, bytes) < 0)
-        _exit(TC_LIMIT); /* nobody left to tell */
+        _exit(TC_LIMIT); /* no way left to report it */
     tc_remove_temporary_files();
     _exit(TC_LIMIT);
 }
 
 static bool has_returned; /* tc_program: it is main that exits */
 
-/* OpenMP exits with 1 where it cannot go on, having said why. */
+/* OpenMP exits with 1 where it cannot go on, after a message of its own. */
 static void on_exit_of_library(void) {
     static const char message[] = "error: a library has ended the process for lack of memory or threads; hint: ulimit "
                                   "-a shows the limits, and --threads=1 takes less\n";
@@ -99,8 +99,8 @@ static void on_exit_of_library(void) {
         end_out_of_memory(message, sizeof message - 1);
 }
 
-/* C++ ends a process by a signal where new fails and C has called; this it calls before: std::set_new_handler, where
- * a library of C++ is. */
+/* Where `new` fails in a library that C called, C++ ends the process by a signal. Before that it calls this:
+ * std::set_new_handler, where a library of C++ is loaded. */
 typedef void (*new_handler)(void);
 new_handler _ZSt15set_new_handlerPFvvE(new_handler handler) __attribute__((weak));
 
@@ -115,8 +115,8 @@ static bool watch_libraries(void) {
     return atexit(on_exit_of_library) == 0;
 }
 
-/* What is opened next would get the number of one that is closed, and what is printed with it. The root folder can
- * neither be read from nor written to, so that whoever needs one of them is told. */
+/* Otherwise the next opened file would get the number of a closed standard file, and receive all that is printed there.
+ * The root folder can neither be read from nor written to: using it gives an error. */
 static void fill_standard_files(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/", O_RDONLY) != fd)

@@ -10,7 +10,7 @@ static const struct {
 #undef WAY
 };
 
-/* `op` is one of the words of `ops`; of no words every op is one. */
+/* `op` is one of the words of `ops`; an empty list holds every op. */
 static bool is_one_of(const char *op, const char *ops) {
     size_t n = strlen(op);
     for (const char *at = ops; *at; at += strspn(at, " ")) {
@@ -33,6 +33,6 @@ void tc_hint_way_around(tc_ctx *ctx, const tc_node *node) {
     const char *way = tc_way_around(node);
     tc_hint(ctx, "%s",
             way ? way
-                : "write the model with other ops; where nothing before this node is to learn, leave those weights out "
+                : "write the model with other ops; if no weight before this node is to learn, leave those weights out "
                   "(--freeze=GLOB)");
 }

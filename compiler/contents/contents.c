@@ -1,6 +1,6 @@
 /* contents.c: known elements of small values: from constants, to constants, and the driver of the evaluators in
- * contents/. A result is evaluated when its shape is static and it is small; what a model may spend on larger results
- * is limited. */
+ * contents/. A result is evaluated when its shape is static and it is small; the total size of larger results is
+ * limited for each model. */
 #include "contents.h"
 #include "eval.h"
 #include <math.h>
@@ -167,7 +167,7 @@ static const tc_eval_fn evaluators[] = {
 #undef ROW
 };
 
-/* No shape: nothing to evaluate. Floats of results whose operand is no constant are told apart by the evaluators. */
+/* No shape: nothing to evaluate. The evaluators themselves handle float results of operands that are no constants. */
 void tc_contents_eval(tc_model *model, tc_node *node) {
     tc_eval_fn eval = node->op ? evaluators[node->op->index] : NULL;
     if (!eval)

@@ -1,6 +1,6 @@
-/* contents.h: what is known of the elements of a small value before anything runs. This evaluator serves shape
- * inference (Reshape's target, Slice's bounds), canonicalize (folding) and the runtime (binding inputs that decide
- * shapes). Integers may be symbolic; floats are rounded to their element type after each operation. */
+/* contents.h: the elements of a small value that are known before anything runs. This evaluator serves shape inference
+ * (Reshape's target, Slice's bounds), canonicalize (folding) and the runtime (binding inputs that decide shapes).
+ * Integers may be symbolic; floats are rounded to their element type after each operation. */
 #ifndef TC_CONTENTS_H
 #define TC_CONTENTS_H
 #include "compiler/ir/ir.h"
@@ -23,7 +23,7 @@ struct tc_contents {
 
 /* Contents of a constant tensor, or NULL when too large, external or not numeric. */
 const tc_contents *tc_contents_of_tensor(tc_model *model, const tc_tensor *tensor);
-/* What is known of a value: its contents, those of its constant, or NULL. */
+/* The known elements of a value: its contents, those of its constant, or NULL. */
 const tc_contents *tc_value_contents(tc_model *model, tc_value *value);
 /* A tensor with these contents, or NULL unless every element is a number. */
 tc_tensor *tc_contents_to_tensor(tc_model *model, const tc_contents *contents);

@@ -28,8 +28,8 @@ void tc_eval_next(int rank, const int64_t *dims, int64_t at[TC_MAX_RANK]);
 /* Axis into 0..rank-1; -1 where it is out of range. */
 int tc_eval_axis(int64_t axis, int rank);
 
-/* An integer in the range of its type: numbers wrap around, symbols are taken to fit, what cannot be held is unknown.
- */
+/* An integer in the range of its type: numbers wrap around, symbols are taken to fit, unrepresentable integers are
+ * unknown. */
 tc_dim tc_eval_wrap(tc_dtype dtype, tc_dim value);
 bool tc_eval_is_int(tc_dtype dtype); /* integer or bool: items are dims */
 

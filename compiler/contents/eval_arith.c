@@ -1,7 +1,7 @@
-/* eval_arith.c: evaluators of elementwise ops. Integers go through symbolic arithmetic, so that a size computed from
- * "seq" stays a size; an integer that cannot be told becomes unknown. A float that cannot be told makes the whole
- * result unknown. Floats are computed in double and rounded to their type, which gives the correctly rounded result for
- * + - * / sqrt. */
+/* eval_arith.c: evaluators of elementwise ops. Integers go through symbolic arithmetic: a size computed from "seq"
+ * stays a size. An integer that is not known becomes unknown; a float that is not known makes the whole result unknown.
+ * Floats are computed in double and rounded to their type, which gives the correctly rounded result for + - * /
+ * sqrt. */
 #include "eval.h"
 #include <math.h>
 #include <string.h>
@@ -132,7 +132,7 @@ static const struct {
     {"BitwiseXor", false, TC_XOR},
 };
 
-/* Where the element of `contents` for a coordinate of the broadcast result lies. */
+/* The position in `contents` of the element for a coordinate of the broadcast result. */
 static uint64_t broadcast_index(const tc_contents *contents, int rank, const int64_t *at) {
     uint64_t index = 0;
     for (int i = 0; i < contents->rank; i++) {
@@ -283,7 +283,7 @@ const tc_contents *tc_eval_where(tc_eval *ev, const tc_node *node, uint32_t outp
     return out;
 }
 
-/* False: the result is not defined or cannot be told. */
+/* False: the result is not defined or not known. */
 static bool cast_item(tc_dtype to, tc_dtype from, tc_scalar x, tc_scalar *out) {
     if (!tc_eval_is_int(from)) {
         if (!tc_eval_is_int(to))

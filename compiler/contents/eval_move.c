@@ -129,7 +129,7 @@ const tc_contents *tc_eval_tile(tc_eval *ev, const tc_node *node, uint32_t outpu
     return out;
 }
 
-/* Constant mode only: the others occur on data, not on sizes. */
+/* Constant mode only: the others are used on data, not on sizes. */
 const tc_contents *tc_eval_pad(tc_eval *ev, const tc_node *node, uint32_t output) {
     const tc_contents *x = tc_eval_in(ev, node, 0), *fill = tc_eval_in(ev, node, 2);
     const int64_t *pads;
@@ -232,7 +232,7 @@ const tc_contents *tc_eval_gather_elements(tc_eval *ev, const tc_node *node, uin
     return out;
 }
 
-/* Where the tuple number `n` of indices points in a tensor, counted in blocks of what a tuple names; -1: not known. */
+/* The position in a tensor to which tuple number `n` of indices points, in blocks that a tuple names; -1: not known. */
 static int64_t tuple_offset(const tc_contents *indices, uint64_t n, int64_t tuple, const int64_t *dims, int first) {
     int64_t from = 0;
     for (int64_t i = 0; i < tuple; i++) {
@@ -244,7 +244,7 @@ static int64_t tuple_offset(const tc_contents *indices, uint64_t n, int64_t tupl
     return from;
 }
 
-/* Elements behind `axis`. */
+/* The number of elements after `axis`. */
 static int64_t block_size(const tc_contents *x, int axis) {
     int64_t size = 1;
     for (int i = axis; i < x->rank; i++)
@@ -272,7 +272,7 @@ const tc_contents *tc_eval_gather_nd(tc_eval *ev, const tc_node *node, uint32_t 
     return out;
 }
 
-/* How a scattered update is combined with the element that is there. */
+/* How a scattered update is combined with the element at its position. */
 static bool read_reduction(const tc_node *node, int *arith) {
     static const struct {
         const char *name;

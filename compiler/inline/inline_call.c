@@ -1,16 +1,16 @@
-/* inline_call.c: calls of model-local functions replaced by the functions' bodies. Where the op itself is of no use
- * (the runtime has no kernel for it, autodiff no gradient), its body serves. Results of the call stay the same values,
- * so that graph outputs keep their names. Inlined nodes get new ordinals: two calls of one function must not draw the
- * same dropout mask. */
+/* inline_call.c: replaces calls of model-local functions by the functions' bodies. An op without a kernel in the
+ * runtime, or without a gradient in autodiff, is replaced by its body. Results of the call stay the same values: graph
+ * outputs keep their names. Inlined nodes get new ordinals: two calls of one function must not draw the same dropout
+ * mask. */
 #include "compiler/ir/clone.h"
 #include <inttypes.h>
 #include <string.h>
 
 enum {
-    MAX_DEPTH = 128,  /* of calls in bodies of calls; the readers refuse cycles, this is the guard behind them */
+    MAX_DEPTH = 128,  /* of calls in bodies of calls; readers refuse cycles, this is a second guard */
     MAX_LEVELS = 512, /* of nested graphs */
     MAX_NODES =
-        10 << 20, /* new nodes of one tc_inline_all: chains of bodies with two calls each double with every link */
+        10 << 20, /* new nodes of one tc_inline_all: chains of bodies with two calls each double at every link */
 };
 
 /* --- ordinals --------------------------------------------------------------------------------- */
@@ -43,7 +43,7 @@ void tc_new_ordinals(tc_graph *graph, tc_node *first, const tc_node *stop) {
 
 static const char *default_domain(const char *domain) { return strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
 
-/* A body means what its function's opset imports say. Inlined nodes follow the imports of the model, so both must
+/* A body is written for its function's opset imports. Inlined nodes follow the imports of the model, so both must
  * agree. A domain that only the function imports is added to the model's imports. */
 static tc_status check_opsets(tc_ctx *ctx, const tc_node *node, const tc_function *function) {
     for (size_t i = 0; i < function->n_opsets; i++) {
@@ -61,8 +61,7 @@ static tc_status check_opsets(tc_ctx *ctx, const tc_node *node, const tc_functio
     return TC_OK;
 }
 
-/* The operand that becomes output `j` of the call unchanged, because the body's output is one of its inputs; else NULL.
- */
+/* The operand that is output `j` of the call unchanged, because the body's output is one of its inputs; else NULL. */
 static tc_value *passed_input(const tc_node *node, const tc_graph *body, uint32_t j) {
     for (uint32_t i = 0; i < body->n_inputs; i++)
         if (body->outputs[j] == body->inputs[i])
@@ -88,7 +87,7 @@ static tc_status check_call(tc_ctx *ctx, const tc_node *node, const tc_function 
     return check_opsets(ctx, node, function);
 }
 
-/* For an output that no node of the body makes for it alone, and which is a second name of the value `to`. */
+/* For an output without a node of its own in the body: it is a second name of the value `to`. */
 void tc_alias_output(tc_node *node, uint32_t j, tc_value *to) {
     tc_value *from = node->outputs[j];
     if (from->n_graph_outputs == 0) {
@@ -145,7 +144,7 @@ typedef struct inliner {
     uint64_t nodes;
 } inliner;
 
-/* Each name is preceded by its length, which keeps names with any characters apart. */
+/* Each name is preceded by its length: names stay distinct whatever characters they have. */
 static const char *function_key(tc_arena *arena, const char *domain, const char *name, const char *overload) {
     domain = default_domain(domain);
     return tc_arena_printf(arena, "%zu %zu %s%s%s", strlen(domain), strlen(name), domain, name, overload);
@@ -165,7 +164,7 @@ static tc_status inline_nested(inliner *in, const tc_node *node, size_t depth, s
     return TC_OK;
 }
 
-/* `ends[d]` is the node behind the body that was opened at depth d (NULL: the graph ends with it). */
+/* `ends[d]` is the node after the body that was opened at depth d (NULL: the graph ends with it). */
 static tc_status inline_graph(inliner *in, tc_graph *graph, size_t depth, size_t level) {
     const tc_node *ends[MAX_DEPTH];
     size_t open = 0;
@@ -186,10 +185,10 @@ static tc_status inline_graph(inliner *in, tc_graph *graph, size_t depth, size_t
             return tc_error(in->ctx, TC_LIMIT, node, "functions call each other deeper than %d levels", MAX_DEPTH);
         if (in->nodes > MAX_NODES)
             return tc_error(in->ctx, TC_LIMIT, node, "inlining its function makes more than %d nodes", MAX_NODES);
-        tc_node *before = node->prev, *behind = node->next;
+        tc_node *before = node->prev, *after = node->next;
         TC_TRY(tc_inline_call(in->ctx, node, function));
         in->calls++;
-        ends[open++] = behind;
+        ends[open++] = after;
         node = before ? before->next : graph->first;
     }
     return TC_OK;

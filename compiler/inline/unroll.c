@@ -1,6 +1,6 @@
-/* unroll.c: nested graphs become nodes of the graph around them, once for each turn. A body is copied with its inputs
- * standing for what a turn reads; the copies' types are inferred at once, because a loop's next condition may only be
- * known by them. */
+/* unroll.c: nested graphs become nodes of the graph around them, once for each iteration. A body is copied with its
+ * inputs replaced by the values that the iteration reads. The copies' types are inferred at once, because they may be
+ * needed to know a loop's next condition. */
 #include "unroll.h"
 #include "compiler/ir/clone.h"
 #include "compiler/contents/contents.h"
@@ -8,9 +8,9 @@
 #include "compiler/shape/shape.h"
 
 enum {
-    MAX_TURN_NODES = 20000, /* that one node becomes, nested ones counted */
+    MAX_TURN_NODES = 20000, /* that one node may become, nested ones counted */
     MAX_NODES = 100000,     /* of a graph that is still unrolled further */
-    MAX_COPIES = 200000,    /* of nodes, in all: those of a loop that turns out to be too long are taken back */
+    MAX_COPIES = 200000,    /* of nodes, in all: those of a loop that turns out to be too long are removed again */
     MAX_ROUNDS = 64,        /* bodies in bodies, and conditions that depend on what was unrolled */
 };
 
@@ -22,14 +22,14 @@ typedef struct unroller {
 
 typedef struct turn {
     unroller *u;
-    tc_node *node; /* what is unrolled */
+    tc_node *node; /* the node that is unrolled */
     const tc_graph *body;
     uint64_t each, made;        /* nodes of one turn; so far */
     tc_node *before;            /* the node in front of the first copy, or NULL */
-    tc_value **inputs;          /* [body->n_inputs], of the turn */
-    tc_value **outputs;         /* [body->n_outputs], of the last turn */
-    const char *label, *prefix; /* of the node; of a turn's names, which are free then */
-    tc_map *reads;              /* value around the body -> what the copies read instead; NULL: nothing else */
+    tc_value **inputs;          /* [body->n_inputs], of the iteration */
+    tc_value **outputs;         /* [body->n_outputs], of the last iteration */
+    const char *label, *prefix; /* of the node; of the names of an iteration: these are free then */
+    tc_map *reads;              /* value around the body -> the copies' operand for it; NULL: the same value */
 } turn;
 
 /* --- copies ----------------------------------------------------------------------------------- */
@@ -58,7 +58,7 @@ static turn begin(unroller *u, tc_node *node, const tc_graph *body) {
                   .outputs = TC_NEW_ARRAY(arena, tc_value *, body->n_outputs + 1)};
 }
 
-/* Whether there is room for so many further turns. */
+/* Whether there is room for so many further iterations. */
 static bool fits(const turn *t, uint64_t turns) {
     return turns <= MAX_TURN_NODES && t->made + turns * t->each <= MAX_TURN_NODES &&
            t->u->copies + turns * t->each <= MAX_COPIES && t->node->graph->n_nodes <= MAX_NODES;
@@ -68,7 +68,7 @@ static void number_turn(turn *t, int64_t k) {
     t->prefix = tc_arena_printf(arena_of(t->node), "%s/%lld", t->label, (long long)k);
 }
 
-/* The types inferred for the body hold for any turn. Of this turn more is known, and its sizes may differ from
+/* The types inferred for the body hold for any iteration. More is known of this one, and its sizes may differ from
  * another's. */
 static void forget_types(tc_node *copy) {
     for (uint32_t i = 0; i < copy->n_outputs; i++)
@@ -78,7 +78,7 @@ static void forget_types(tc_node *copy) {
         tc_forget_shapes(nested);
 }
 
-/* One turn's nodes, before the node; t->outputs are what the body's outputs are in it. */
+/* The nodes of one iteration, before the node; t->outputs are the body's outputs in it. */
 static tc_status copy_body(turn *t) {
     tc_graph *graph = t->node->graph;
     const tc_node *last = t->node->prev;
@@ -98,7 +98,7 @@ static tc_status copy_body(turn *t) {
         tc_node *copy = tc_cloner_node(&cloner, graph, inner);
         forget_types(copy);
         if (tc_node_is(copy, "", "Dropout") && !tc_node_is(t->node, "", "If"))
-            tc_attr_remove(copy, "seed"); /* it was that of the first turn's mask */
+            tc_attr_remove(copy, "seed"); /* it was that of the first iteration's mask */
         tc_node_insert_before(copy, t->node);
         if (copy->op)
             TC_TRY(tc_infer_node(t->u->ctx, copy));
@@ -109,7 +109,7 @@ static tc_status copy_body(turn *t) {
     return TC_OK;
 }
 
-/* Takes all copies back. */
+/* Removes all copies again. */
 static void give_up(turn *t) {
     while (t->node->prev != t->before)
         tc_node_erase(t->node->prev);
@@ -133,7 +133,7 @@ static tc_value *number(turn *t, const char *what, int64_t value) {
                        tc_tensor_scalar_int(t->node->graph->model, value));
 }
 
-/* One result of each turn, put together along a new axis. */
+/* One result of each iteration, joined along a new axis. */
 static tc_status stack(turn *t, tc_value *const *parts, uint32_t n, int64_t axis, bool reversed, tc_value **out_value) {
     tc_value **rows = TC_NEW_ARRAY(arena_of(t->node), tc_value *, n);
     tc_value *axes = tc_constant(t->node->graph, tc_arena_printf(arena_of(t->node), "%s/axes", t->prefix),
@@ -147,7 +147,7 @@ static tc_status stack(turn *t, tc_value *const *parts, uint32_t n, int64_t axis
     return emit(t, "Concat", "rows", rows, n, axis, out_value);
 }
 
-/* These values take the place of the node's results, and the node is removed. */
+/* These values replace the node's results, and the node is removed. */
 static void finish(turn *t, tc_value *const *results) {
     for (uint32_t j = 0; j < t->node->n_outputs; j++)
         if (t->node->outputs[j])
@@ -155,14 +155,14 @@ static void finish(turn *t, tc_value *const *results) {
     tc_node_erase(t->node);
 }
 
-/* --- what is known ---------------------------------------------------------------------------- */
+/* --- known operands --------------------------------------------------------------------------- */
 
 static const tc_graph *body_of(const tc_node *node, const char *name) {
     const tc_attr *attr = tc_attr_find(node, name);
     return attr && attr->kind == TC_ATTR_GRAPH && !attr->ref ? attr->g : NULL;
 }
 
-/* Whether something is given for every input of the body from operand `first` on. */
+/* Whether every input of the body from operand `first` on is given. */
 static bool all_given(const tc_node *node, uint32_t first) {
     for (uint32_t i = first; i < node->n_inputs; i++)
         if (!tc_input(node, i))
@@ -254,7 +254,7 @@ static tc_status unroll_scan(unroller *u, tc_node *node, bool *out_done) {
     return TC_OK;
 }
 
-/* A value for a body's input: what counts turns and the condition may be declared with or without a dim. */
+/* A value for a body's input: the iteration number and the condition may be declared with or without a dim. */
 static tc_value *loop_number(turn *t, uint32_t input, tc_dtype dtype, int64_t value) {
     tc_model *model = t->node->graph->model;
     static const int64_t one = 1;
@@ -265,7 +265,7 @@ static tc_value *loop_number(turn *t, uint32_t input, tc_dtype dtype, int64_t va
                        tc_tensor_create(model, dtype, rank, &one, data));
 }
 
-/* Runs turns until the condition fails. *out_turns is -1 where something is not known; nothing is left behind then. */
+/* Runs iterations until the condition fails. *out_turns is -1 where something is not known; no copies are left then. */
 static tc_status loop_turns(turn *t, uint32_t carried, int64_t limit, int64_t *out_turns, tc_value ***out_rows) {
     tc_model *model = t->node->graph->model;
     int64_t condition = 1, turns = 0;
@@ -341,8 +341,8 @@ static const tc_node *list_of(const tc_value *value) {
     return is_list ? made : NULL;
 }
 
-/* A turn for each item of a sequence that is put together; tensors are the same in each, and results are put together
- * again. */
+/* One iteration for each item of a sequence that a node builds; tensors are the same in each, and results form
+ * sequences again. */
 static tc_status unroll_map(unroller *u, tc_node *node, bool *out_done) {
     const tc_graph *body = body_of(node, "body");
     const tc_node *first = list_of(tc_input(node, 0));
@@ -387,7 +387,7 @@ static bool is_plain(const tc_graph *body) {
     return true;
 }
 
-/* Whether each result has one type, whichever branch makes it. */
+/* Whether each result has the same type in both branches. */
 static bool same_results(const tc_node *node, const tc_graph *yes, const tc_graph *no) {
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         const tc_value *a = yes->outputs[i], *b = no->outputs[i];
@@ -397,8 +397,8 @@ static bool same_results(const tc_node *node, const tc_graph *yes, const tc_grap
     return true;
 }
 
-/* A branch that is not taken reads ones in the place of floats: what it computes, and the gradients of that, have
- * nothing to do with what the branch was kept from. A gradient that is not selected is left out, not multiplied. */
+/* A branch that is not taken reads ones instead of its floats. Its results and gradients are not used, and its
+ * condition may have guarded it from such values. A gradient that is not selected is left out, not multiplied. */
 static tc_status read_ones(turn *t, bool taken_if) {
     tc_model *model = t->node->graph->model;
     t->reads = tc_map_create(arena_of(t->node));

@@ -1,7 +1,7 @@
-/* calls.c: checks of a model as a whole, whatever it was read from. No nested graph reuses a name of an enclosing
- * graph; calls fit their functions; no function reaches itself, not even through nested graphs; and inlining every call
- * would end at a size that can be worked with. Chains of calls can be as long as the file allows, so the walk keeps a
- * stack of its own. */
+/* calls.c: checks of a model as a whole, from whatever format it was read. No nested graph reuses a name of an
+ * enclosing graph; calls fit their functions; no function reaches itself, not even through nested graphs; inlining
+ * every call would end at a size that can be handled. Chains of calls can be as long as the file allows, so the walk
+ * keeps a stack of its own. */
 #include "verify.h"
 #include <inttypes.h>
 #include <string.h>
@@ -30,7 +30,7 @@ typedef struct call_graph {
     calls *functions;
 } call_graph;
 
-/* Each part is preceded by its length, so that no character in a domain or a name can make two functions one. */
+/* Each part is preceded by its length: no character in a domain or a name can make two functions one. */
 static const char *key_of(const call_graph *g, const char *domain, const char *name, const char *overload) {
     if (strcmp(domain, "ai.onnx") == 0)
         domain = "";

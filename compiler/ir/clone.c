@@ -1,11 +1,11 @@
-/* clone.c: copies of nodes and of nested graphs. A copy means what its original means: same op, same attributes, same
- * ordinal (dropout draws by it); only the values are new, under names that are free. Tensors, types and strings are
+/* clone.c: copies of nodes and of nested graphs. A copy means the same as its original: same op, same attributes, same
+ * ordinal (dropout draws by it). Only the values are new, under names that are free. Tensors, types and strings are
  * shared, because nothing changes them in place. */
 #include "clone.h"
 #include "ops.h"
 #include <string.h>
 
-static tc_value absent; /* the image of values that have none; only its address counts */
+static tc_value absent; /* the image of values without a copy; only its address counts */
 
 void tc_cloner_set_absent(tc_cloner *cloner, const tc_value *value) { tc_map_set_ptr(cloner->values, value, &absent); }
 
@@ -14,8 +14,8 @@ tc_value *tc_cloner_value(const tc_cloner *cloner, tc_value *value) {
     return copy == &absent ? NULL : copy ? copy : value;
 }
 
-/* Behind the steps of a path that both begin with: what lies in nested graphs was named when the outer one was copied,
- * and names are not to double with each depth. */
+/* The part of the name after the path steps that both begin with. Names in nested graphs were prefixed when the outer
+ * graph was copied; they must not double with each depth. */
 static const char *own_steps(const char *prefix, const char *name) {
     size_t shared = 0;
     for (size_t i = 0;; i++) {
@@ -48,7 +48,7 @@ static bool no_value(void *user, const char *name, int64_t *value) {
     return false;
 }
 
-/* Symbols belong to the pool of their model: substituting nothing says the same dim in the other pool. */
+/* Symbols belong to the pool of their model: an empty substitution rebuilds the dim in the other pool. */
 static const tc_type *type_in(tc_model *model, const tc_type *type) {
     if (!type || !has_symbols(type))
         return type;
@@ -113,7 +113,7 @@ static tc_graph *clone_graph(const tc_cloner *cloner, tc_graph *parent, const tc
     return copy;
 }
 
-/* The attribute as it is in the copy; false: there is none, because the reference found no value. */
+/* The attribute in the copy; false: there is none, because the reference found no value. */
 static bool copy_attr(const tc_cloner *cloner, tc_graph *graph, const tc_attr *attr, tc_attr *out_copy) {
     const tc_attr *source = attr;
     if (attr->ref && cloner->call) {
@@ -162,7 +162,8 @@ tc_node *tc_cloner_node(const tc_cloner *cloner, tc_graph *graph, const tc_node 
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         tc_value *value = node->outputs[i];
         tc_value *image = value ? tc_map_get_ptr(cloner->values, value) : NULL;
-        if (value) /* one that is mapped already waits for its producer: inlining keeps the call's own outputs so */
+        if (value) /* a mapped output already waits for its producer: this is how inlining keeps the call's own
+                    * outputs */
             tc_node_set_output(copy, i, cloner->call && image ? image : copy_value(cloner, graph, value));
     }
     return copy;

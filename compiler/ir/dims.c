@@ -1,8 +1,7 @@
 /* dims.c: integers with symbols. An expression is a polynomial: a sum of terms, each a coefficient times a product of
- * atoms, where an atom is a symbol or an operation that is no polynomial (floor division, max, min) of two dims. Atoms,
- * products and polynomials are interned in the pool and terms are sorted, so that equal expressions are one object.
- * Terms, degree and nesting are limited; an expression beyond a limit is unknown, so that no file can make this slow.
- */
+ * atoms. An atom is a symbol, or an operation outside polynomials (floor division, max, min) of two dims. Atoms,
+ * products and polynomials are interned in the pool and terms are sorted: equal expressions are one object. Terms,
+ * degree and nesting are limited; an expression beyond a limit is unknown, so that no file can make this slow. */
 #include "dims.h"
 #include "compiler/base/diag.h"
 #include "compiler/base/map.h"
@@ -11,7 +10,7 @@
 
 enum { MAX_TERMS = 48, MAX_DEGREE = 12, MAX_WEIGHT = 256, MAX_SPLITS = 3, MAX_TRIED = 2 };
 
-/* What all interned objects begin with. */
+/* The common head of all interned objects. */
 typedef struct item {
     struct item *next;
     uint64_t hash;
@@ -33,7 +32,7 @@ typedef struct atom {
     item item;
     atom_kind kind;
     uint32_t id;      /* order of creation: the order within products */
-    uint32_t weight;  /* number of symbols it would print */
+    uint32_t weight;  /* number of symbols in its printed form */
     const char *name; /* SYMBOL */
     tc_dim a, b;      /* the others */
     range range;
@@ -63,10 +62,10 @@ struct tc_dim_pool {
     set atoms, products, exprs;
     uint32_t n_atoms;
     const product *one; /* the empty product: the constant term's */
-    tc_map *fresh;      /* base of fresh symbols -> the number behind the last one; NULL: there are none */
+    tc_map *fresh;      /* base of fresh symbols -> the number after the last one; NULL: there are none */
 };
 
-/* A polynomial in the making. */
+/* A polynomial under construction. */
 typedef struct poly {
     uint32_t n;
     bool failed;

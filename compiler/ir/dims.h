@@ -1,6 +1,6 @@
-/* dims.h: a dimension, or an integer that dimensions are computed from: a number, a symbolic expression or unknown.
- * Symbolic expressions are kept in one canonical form (a sum of products of symbols) and hash-consed per pool, so
- * that two dims are provably equal exactly when tc_dim_equal says so in O(1). */
+/* dims.h: a dimension, or an integer that dimensions are computed from. It is a number, a symbolic expression or
+ * unknown. Symbolic expressions are kept in one canonical form (a sum of products of symbols) and hash-consed per pool:
+ * tc_dim_equal decides in O(1) whether two dims are provably equal. */
 #ifndef TC_DIMS_H
 #define TC_DIMS_H
 #include "compiler/base/arena.h"
@@ -21,16 +21,15 @@ static inline tc_dim tc_dim_const(int64_t value) { return (tc_dim){value, NULL};
 tc_dim tc_dim_unknown(void);
 tc_dim tc_dim_symbol(tc_dim_pool *pool, const char *name); /* a size >= 0 with a name: "batch" */
 
-/* A symbol that no other dim uses: for a size that only the data decides. Named `base`, else base_1, base_2, ... */
+/* A symbol that no other dim uses: a size that depends on data. Named `base`, else base_1, base_2, ... */
 tc_dim tc_dim_fresh(tc_dim_pool *pool, const char *base);
 
 static inline bool tc_dim_is_const(tc_dim d) { return d.sym == NULL; }
 bool tc_dim_is_unknown(tc_dim d);
 bool tc_dim_equal(tc_dim a, tc_dim b); /* provably equal; unknown equals nothing, itself included */
 
-/* Arithmetic; overflow and anything it cannot hold (too many terms, too deep) give unknown. Division is floor, exact
- * where provable (divisors are taken to be nonzero); what is no polynomial is kept as an opaque factor: floor, max,
- * min. */
+/* Arithmetic. Overflow, too many terms and too much depth give unknown. Division is floor, exact where provable
+ * (divisors are taken to be nonzero). Operations outside polynomials (floor, max, min) are kept as opaque factors. */
 tc_dim tc_dim_add(tc_dim_pool *pool, tc_dim a, tc_dim b);
 tc_dim tc_dim_sub(tc_dim_pool *pool, tc_dim a, tc_dim b);
 tc_dim tc_dim_mul(tc_dim_pool *pool, tc_dim a, tc_dim b);

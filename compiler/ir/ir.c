@@ -163,8 +163,7 @@ static void push(tc_graph *graph, tc_value ***array, uint32_t *count, uint32_t *
     (*array)[(*count)++] = value;
 }
 
-/* Searched from the end: a value that is removed was mostly added late, and passes remove as many as there are layers.
- */
+/* Searched from the end: most removed values were added late, and passes remove as many as there are layers. */
 static void drop(tc_value **array, uint32_t *count, const tc_value *value) {
     for (uint32_t i = *count; i-- > 0;) {
         if (array[i] != value)
@@ -292,8 +291,8 @@ static void link_use(tc_use *use, tc_value *value) {
     value->uses = use;
 }
 
-/* Outputs are looked for in the value's own graph and, for values of enclosing graphs, nowhere else: a nested graph's
- * output is always its own value or found through its users' graphs below. */
+/* Outputs are looked for in the value's own graph alone, also for values of enclosing graphs: an output of a nested
+ * graph is its own value, or is found through its users' graphs below. */
 static void replace_outputs(tc_graph *graph, tc_value *from, tc_value *to) {
     for (uint32_t i = 0; from->n_graph_outputs && i < graph->n_outputs; i++)
         if (graph->outputs[i] == from)
@@ -358,9 +357,9 @@ tc_node *tc_node_create(tc_graph *graph, const char *domain, const char *op_type
     return node;
 }
 
-/* Orders are spaced so that most insertions find a gap. Without one, the smallest neighbourhood whose orders leave gaps
- * as wide as it has nodes is spread out evenly: many insertions at one place cost a logarithm each, not the whole list.
- */
+/* Orders are spaced so that most insertions find a gap. Without a gap, the smallest neighbourhood whose orders leave
+ * gaps as wide as it has nodes is spaced evenly: many insertions at one place cost a logarithm each, not the whole
+ * list. */
 enum { ORDER_STEP = 1 << 16 };
 
 static void spread(tc_node *node) {

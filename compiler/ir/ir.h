@@ -6,11 +6,11 @@
  * The IR means what ONNX means (domain, op type, attributes); nothing is renamed and no op is special.
  *
  * Ownership: everything lives in model->arena. Strings and tensor bytes may be borrowed from the unpacked message or
- * from a mapped file, which live as long as the model. No function here frees.
+ * from a mapped file; both live as long as the model. No function here frees.
  *
- * Origins: what the IR has no field for (doc strings, metadata, unknown protobuf fields, denotations) stays in the
- * message an entity was read from; `origin` points there, opaque to all but onnx_read.c and onnx_write.c. New entities
- * have none.
+ * Origins: the IR has no field for doc strings, metadata, denotations and unknown protobuf fields. They stay in the
+ * message that an entity was read from. `origin` points there, opaque to all but onnx_read.c and onnx_write.c. New
+ * entities have none.
  *
  * Invariants (verify.c states them as code):
  *  - an operand's value is defined earlier in the same graph or in an enclosing one;
@@ -83,12 +83,12 @@ typedef struct tc_type {
     const void *origin;         /* TypeProto: written back while the type is this very object */
 } tc_type;
 
-/* Where the bytes of an external tensor are. Not opened before tc_tensor_map. */
+/* Where the bytes of an external tensor are. The file is opened by tc_tensor_map, not before. */
 typedef struct tc_external {
     const char *location; /* path relative to the model's folder */
     uint64_t offset, length;
-    bool has_length; /* else: to the end of what the dims need */
-    bool has_offset; /* the file says it, though it may be 0 */
+    bool has_length; /* else: as many bytes as the dims need */
+    bool has_offset; /* the file gives an offset, though it may be 0 */
 } tc_external;
 
 typedef struct tc_bytes {
@@ -104,7 +104,7 @@ typedef struct tc_tensor {
     const int64_t *dims;
     uint64_t count;              /* product of dims, checked */
     const void *data;            /* NULL: external and not mapped, or absent, or strings */
-    size_t bytes;                /* of data; what count and dtype need, also where data is NULL */
+    size_t bytes;                /* of data: the size that count and dtype need, also where data is NULL */
     const tc_external *external; /* NULL: data is in the model */
     const tc_bytes *strings;     /* [count] when dtype is TC_STRING */
     const void *origin;          /* TensorProto */
@@ -115,7 +115,7 @@ typedef struct tc_node tc_node;
 typedef struct tc_graph tc_graph;
 typedef struct tc_model tc_model;
 typedef struct tc_op tc_op;             /* a row of ops.def: ops.h */
-typedef struct tc_contents tc_contents; /* what is known of a value's elements: contents.h */
+typedef struct tc_contents tc_contents; /* the known elements of a value: contents.h */
 
 /* One operand of one node; a link in the use list of its value. */
 typedef struct tc_use {
@@ -125,22 +125,23 @@ typedef struct tc_use {
     struct tc_use *prev, *next;
 } tc_use;
 
-/* What a value is in a training graph. Said by whoever makes the backward pass (autodiff, upgrade_ort) or, in graphs of
- * others, found from loss and seed (memory/roles.h); kept in the file's metadata for inputs and outputs; never read off
- * a name. Copies have their original's; tc_value_replace hands an output's on. */
+/* The role of a value in a training graph. The pass that makes the backward pass sets it (autodiff, upgrade_ort); in
+ * graphs of other tools it is found from loss and seed (memory/roles.h). The file's metadata keeps it for inputs and
+ * outputs; it is never read off a name. A copy has the role of its original; tc_value_replace hands an output's role
+ * on. */
 typedef enum tc_role {
-    TC_ROLE_NONE,     /* nobody has said */
+    TC_ROLE_NONE,     /* not known */
     TC_ROLE_FORWARD,  /* an output beside the loss */
     TC_ROLE_LOSS,     /* the output whose gradients the others are */
-    TC_ROLE_BACKWARD, /* depends on the gradient of the loss, or is where that enters the graph */
+    TC_ROLE_BACKWARD, /* depends on the gradient of the loss, or is the input where that gradient enters the graph */
     TC_ROLE_GRADIENT, /* an output: the gradient of the loss with regard to gradient_of */
 } tc_role;
 
-/* Whether an initializer is a parameter, as the file or the command line tells (trainable.c). */
+/* Whether an initializer is a parameter, as the file or the command line says (trainable.c). */
 typedef enum tc_learned {
-    TC_LEARNED_UNKNOWN, /* one of a float type with two or more elements may be one */
-    TC_LEARNED_YES,     /* whatever its size: no constant */
-    TC_LEARNED_NO,      /* a constant, whatever its size */
+    TC_LEARNED_UNKNOWN, /* a parameter if its type is float and it has two or more elements */
+    TC_LEARNED_YES,     /* a parameter of any size */
+    TC_LEARNED_NO,      /* a constant of any size */
 } tc_learned;
 
 struct tc_value {
@@ -151,13 +152,13 @@ struct tc_value {
     uint32_t out_index;
     bool is_input;               /* also set for an input with an initializer: that is its default */
     tc_learned learned;          /* of an initializer */
-    uint32_t n_graph_outputs;    /* how often it stands among its graph's outputs */
+    uint32_t n_graph_outputs;    /* how many of its graph's outputs it is */
     const tc_tensor *init;       /* initializer, or NULL */
-    tc_use *uses;                /* first; linked by next, in no order that means anything */
+    tc_use *uses;                /* first; linked by next, in no particular order */
     const tc_contents *contents; /* set by shape inference where the elements are known; NULL else */
     const void *origin;          /* ValueInfoProto */
     tc_role role;
-    tc_value *gradient_of; /* of a gradient: the parameter or input; NULL: not known. It may have left the graph */
+    tc_value *gradient_of; /* of a gradient: the parameter or input, which may have left the graph; NULL: not known */
     uint32_t id;           /* unique in the model, grows with creation */
 };
 
@@ -182,7 +183,7 @@ typedef enum tc_attr_kind { /* with ONNX's numbers (AttributeProto.AttributeType
 typedef struct tc_attr {
     const char *name;
     tc_attr_kind kind;
-    const char *ref; /* in function bodies: the function's attribute this one takes its value from, or NULL */
+    const char *ref; /* in function bodies: the function's attribute that gives the value, or NULL */
     size_t count;    /* of the plural kinds; 1 for the singular */
     union {
         float f;
@@ -228,8 +229,8 @@ struct tc_graph {
     uint32_t n_nodes;
     tc_value **inputs, **outputs, **initializers;
     uint32_t n_inputs, n_outputs, n_initializers;
-    uint32_t cap_inputs, cap_outputs, cap_initializers; /* ir.c's */
-    tc_value **listed; /* values with a value_info entry, in file order; those removed since stay (names tells) */
+    uint32_t cap_inputs, cap_outputs, cap_initializers; /* private to ir.c */
+    tc_value **listed; /* values with a value_info entry, in file order; removed ones stay (`names` shows which) */
     uint32_t n_listed;
     tc_map *names;      /* name -> tc_value, this graph's own */
     const void *origin; /* GraphProto */
@@ -243,7 +244,7 @@ typedef struct tc_opset {
 /* A model-local function. Its body's graph has the function's inputs and outputs, untyped, and no initializers. */
 typedef struct tc_function {
     const char *domain, *name, *overload;
-    bool is_body; /* tempoc wrote it: what an op of ai.tempo computes, for runtimes that do not know the op (marks.h) */
+    bool is_body; /* tempoc wrote it: the definition of an op of ai.tempo, for runtimes without that op (marks.h) */
     tc_graph *body;
     const char **attrs; /* attributes without default */
     size_t n_attrs;
@@ -254,8 +255,8 @@ typedef struct tc_function {
     const void *origin; /* FunctionProto */
 } tc_function;
 
-/* What a file says of itself; strings are NULL where it says nothing. Written by the writer for models without origin.
- */
+/* The file's description of itself; strings are NULL where it is silent. The writer uses it for models without
+ * origin. */
 typedef struct tc_pair {
     const char *key, *value;
 } tc_pair;
@@ -270,7 +271,7 @@ typedef struct tc_model_info {
 struct tc_model {
     tc_arena *arena;
     tc_dim_pool *dims;
-    const char *path; /* file it was read from, or NULL: external data is beside it */
+    const char *path; /* the file that was read, or NULL: external data is beside it */
     int64_t ir_version;
     tc_opset *opsets;
     size_t n_opsets;
@@ -292,7 +293,8 @@ struct tc_model {
 /* --- models, graphs, values ------------------------------------------------------------------- */
 tc_model *tc_model_create(void);        /* held by the recovery point that is open */
 void tc_model_destroy(tc_model *model); /* closes its files, too; NULL is fine */
-void tc_model_hold(tc_model *model);    /* from now on the innermost recovery point holds it, not whoever did */
+void tc_model_hold(tc_model *model);    /* from now on the innermost recovery point holds it, no longer its former
+                                         * owner */
 /* The model borrows from the file, which is closed with it. `key`: the location of external data; a key that begins
  * with
  * '/' is no location. model_files.c */
@@ -307,9 +309,9 @@ void tc_model_add_function(tc_model *model, tc_function *function);
 /* The file's metadata_props; NULL: it has none under that key. metadata.c */
 const char *tc_model_metadata(const tc_model *model, const char *key);
 void tc_model_set_metadata(tc_model *model, const char *key, const char *value);   /* adds or changes; copied */
-void tc_model_add_metadata(tc_model *model, const tc_pair *added, size_t n_added); /* the same of many */
-/* The number of threads that workspaces are made for, whatever the machine has: 16, or what the file's metadata states
- * under this key. TC_BAD_INPUT where that is no number from 1 to 4096. metadata.c */
+void tc_model_add_metadata(tc_model *model, const tc_pair *added, size_t n_added); /* the same for many pairs */
+/* The number of threads that workspaces are sized for, whatever the machine has: 16, or the number under this key of
+ * the file's metadata. TC_BAD_INPUT where that is no number from 1 to 4096. metadata.c */
 #define TC_THREADS_KEY "tempo.threads"
 #define TC_USUAL_THREADS 16
 tc_status tc_model_threads(tc_ctx *ctx, const tc_model *model, int *out_threads);
@@ -320,24 +322,23 @@ tc_value *tc_graph_find(const tc_graph *graph, const char *name); /* this graph,
  * arena. */
 const char *tc_graph_unique_name(tc_graph *graph, const char *base);
 void tc_graph_set_parent(tc_graph *graph, tc_graph *parent); /* of a graph made without one: it becomes nested */
-void tc_graph_clear(tc_graph *graph); /* erases all nodes and outputs of a nested graph that goes away */
+void tc_graph_clear(tc_graph *graph); /* erases all nodes and outputs of a nested graph that is about to be removed */
 void tc_graph_add_input(tc_graph *graph, tc_value *value);
 void tc_graph_add_output(tc_graph *graph, tc_value *value);
 void tc_graph_set_output(tc_graph *graph, uint32_t index, tc_value *value);
-void tc_graph_remove_output(tc_graph *graph, uint32_t index); /* those behind it move up; its value stays */
+void tc_graph_remove_output(tc_graph *graph, uint32_t index); /* those after it move up; its value stays */
 void tc_graph_add_initializer(tc_graph *graph, tc_value *value, const tc_tensor *tensor);
 void tc_graph_remove_input(tc_graph *graph, tc_value *value);       /* unused, and without an initializer */
 void tc_graph_remove_initializer(tc_graph *graph, tc_value *value); /* no uses may remain unless it is an input */
-void tc_graph_remove_unused_initializers(
-    tc_graph *graph); /* all that nothing reads and that are no inputs, in one walk */
+void tc_graph_remove_unused_initializers(tc_graph *graph); /* all values without uses that are no inputs, in one walk */
 
 /* A new value; `name` is made unique first (NULL: "t"). It has no producer until it becomes a node's output. */
 tc_value *tc_value_create(tc_graph *graph, const char *name, const tc_type *type);
 /* A new value with exactly this name, which must be free (readers use it after checking). */
 tc_value *tc_value_create_exact(tc_graph *graph, const char *name, const tc_type *type);
 void tc_value_rename(tc_value *value, const char *name); /* the name must be free */
-/* Every use of `from`, graph outputs included, becomes a use of `to`. Types are not touched; the role of a loss or
- * gradient that is an output goes along. */
+/* Every use of `from`, graph outputs included, becomes a use of `to`. Types are not touched. The role of an output that
+ * is a loss or a gradient goes along. */
 void tc_value_replace(tc_value *from, tc_value *to);
 bool tc_value_is_used(const tc_value *value);     /* by a node or as a graph output */
 size_t tc_value_use_count(const tc_value *value); /* graph outputs included */
@@ -355,7 +356,7 @@ void tc_node_insert_after(tc_node *node, tc_node *where);
 void tc_node_erase(tc_node *node); /* its outputs must be unused; unlinks it and its uses, forgets its outputs */
 void tc_node_move_before(tc_node *node, tc_node *where);
 bool tc_node_before(const tc_node *a, const tc_node *b);                     /* same graph; amortised O(1) */
-void tc_node_set_op(tc_node *node, const char *domain, const char *op_type); /* changes what it does, updates op */
+void tc_node_set_op(tc_node *node, const char *domain, const char *op_type); /* changes the op, updates `op` */
 void tc_node_set_input(tc_node *node, uint32_t index, tc_value *value); /* grows the list as needed; NULL: absent */
 void tc_node_resize_inputs(tc_node *node, uint32_t n_inputs);
 void tc_node_resize_outputs(tc_node *node, uint32_t n_outputs); /* dropped outputs must be unused */
@@ -411,7 +412,7 @@ const tc_type *tc_type_tensor(tc_model *model, tc_dtype dtype, int rank,
 const tc_type *tc_type_tensor_static(tc_model *model, tc_dtype dtype, int rank, const int64_t *dims);
 bool tc_type_equal(const tc_type *a, const tc_type *b);
 bool tc_type_is_static(const tc_type *type);                    /* a tensor, and every dim is a number */
-uint64_t tc_type_elements(const tc_type *type);                 /* of a tensor; what is no number counts as 1 */
+uint64_t tc_type_elements(const tc_type *type);                 /* of a tensor; a dim that is no number counts as 1 */
 const char *tc_type_text(tc_arena *arena, const tc_type *type); /* "float[batch,16]"; "?" for NULL */
 tc_dtype tc_value_dtype(const tc_value *value); /* TC_UNDEFINED when not known, not a tensor, or value is NULL */
 int tc_value_rank(const tc_value *value);       /* TC_RANK_UNKNOWN likewise */
@@ -432,7 +433,7 @@ int64_t tc_tensor_get_int(const tc_tensor *tensor, uint64_t index);
 /* Stores a number that the numeric type can hold as element `index` of packed data; float types round to nearest even.
  */
 void tc_element_set(tc_dtype dtype, void *data, uint64_t index, double value);
-bool tc_dtype_is_number(tc_dtype dtype); /* one that these three can take: no string, complex or small one */
+bool tc_dtype_is_number(tc_dtype dtype); /* a type that these three support: no string, complex or small one */
 double tc_round_float(tc_dtype dtype, double value); /* to the nearest value of a float type */
 /* Makes `data` of an external tensor readable: maps its file read-only, inside the model's folder only. tensor_map.c */
 tc_status tc_tensor_map(tc_ctx *ctx, tc_model *model, const tc_tensor *tensor, const void **out_data);
@@ -444,16 +445,16 @@ const void *tc_tensor_peek(tc_model *model, const tc_tensor *tensor);
  * there; outputs are created under unique names and added to `values`. Nested graphs are cloned. clone.c */
 tc_node *tc_node_clone(tc_graph *graph, const tc_node *node, tc_map *values);
 tc_graph *tc_graph_clone(tc_graph *parent, const tc_graph *graph, tc_map *values);
-/* A model of its own with the same graph, to be changed and thrown away: nodes, names, ordinals, inputs and outputs are
- * those of `model`, in the same order; functions are shared, and neither contents nor the types that shape inference
- * finds come along. Strings, tensors and mapped files are borrowed: `model` must outlive the clone, and files that the
- * clone maps stay mapped with `model`. tc_model_destroy ends it. clone.c */
+/* A separate model with the same graph, to be changed and thrown away. Nodes, names, ordinals, inputs and outputs are
+ * those of `model`, in the same order. Functions are shared; contents and the types that shape inference finds are not
+ * copied. Strings, tensors and mapped files are borrowed: `model` must outlive the clone, and files that the clone maps
+ * stay mapped with `model`. tc_model_destroy ends it. clone.c */
 tc_model *tc_model_clone(tc_model *model);
 /* Replaces a node that calls `function` by the function's body: attribute references take the call's values or the
  * defaults, or are dropped; the call's outputs stay the same values. The new nodes get ordinals of their own. On an
  * error nothing has changed. inline_call.c */
 tc_status tc_inline_call(tc_ctx *ctx, tc_node *node, const tc_function *function);
-/* Inlines every call in the graph and its nested graphs that `want` says yes to (NULL: every call), calls inside
+/* Inlines every call in the graph and its nested graphs for which `want` is true (NULL: every call), calls inside
  * inlined bodies too. `out_calls` (may be NULL) counts them. */
 typedef bool (*tc_inline_want)(void *user, const tc_node *node, const tc_function *function);
 tc_status tc_inline_all(tc_ctx *ctx, tc_graph *graph, tc_inline_want want, void *user, uint32_t *out_calls);
@@ -464,7 +465,7 @@ tc_status tc_inline_all(tc_ctx *ctx, tc_graph *graph, tc_inline_want want, void 
     for (tc_node *node = (graph)->first, *node##_next = node ? node->next : NULL; node;                                \
          node = node##_next, node##_next = node ? node->next : NULL)
 /* The graphs that a node's attributes hold (the bodies of If, Loop, Scan), in order: `nested` is a tc_graph *. An
- * attribute that refers to one of the function's holds none. The node keeps its attributes meanwhile. */
+ * attribute that refers to an attribute of the function holds none. The node must keep its attributes meanwhile. */
 #define TC_FOR_NESTED(nested, node)                                                                                    \
     for (uint64_t nested##_at = 0; nested##_at != UINT64_MAX; nested##_at = UINT64_MAX)                                \
         for (tc_graph * nested; (nested = tc_next_nested((node), &nested##_at)) != NULL;)

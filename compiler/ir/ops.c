@@ -1,5 +1,5 @@
-/* ops.c: the table of ops.def as data, and the way from (domain, name) to a row.
- * The index is a hash table filled once, so that a reader of large files pays O(1) for each node. */
+/* ops.c: the table of ops.def as data, and the lookup of a row by (domain, name). The index is a hash table filled
+ * once: a reader of large files pays O(1) for each node. */
 #include "ops.h"
 #include <pthread.h>
 #include <string.h>
@@ -30,7 +30,7 @@ enum {
 #define COMMA_none , 1
 #define IS_NONE(word) PROBE(COMMA_##word)
 
-/* A row ends on a line of its own, which names its position: Dropout is in both domains. */
+/* A row ends on a line of its own, and that line names its position: Dropout is in both domains. */
 #define ROW_NAME_(line) ROW_##line
 #define ROW_NAME(line) ROW_NAME_(line)
 enum {

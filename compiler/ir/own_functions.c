@@ -1,5 +1,5 @@
-/* own_functions.c: model-local functions whose names are those of ops. Which of the two a node means is decided once,
- * before any pass: behind this, a node of ai.tempo that has a row in the table of ops means the op. */
+/* own_functions.c: model-local functions with the names of ops. Which of the two a node means is decided once, before
+ * any pass: afterwards a node of ai.tempo with a row in the table of ops means the op. */
 #include "ops.h"
 #include <string.h>
 

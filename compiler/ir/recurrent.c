@@ -18,7 +18,7 @@ const char *tc_recurrent_function_name(tc_recurrent_function function) { return 
 const uint32_t tc_recurrent_gradient_of[TC_RNN_GRADIENTS] = {TC_RNN_X,  TC_RNN_W,  TC_RNN_R, TC_RNN_B,
                                                              TC_RNN_H0, TC_RNN_C0, TC_RNN_P};
 
-/* `why` becomes what is wrong, in the model's arena. */
+/* Sets `why` to the reason, in the model's arena. */
 #define REFUSE(status, ...) (*why = tc_arena_printf(node->graph->model->arena, __VA_ARGS__), (status))
 
 static tc_status read_cell(const tc_node *node, tc_recurrent *out, const char **why) {

@@ -1,6 +1,6 @@
-/* verify.c: the invariants of ir.h as code. Graphs are walked in order with the set of values defined so far, so that
- * one pass finds operands from nowhere, from later or from a graph that does not enclose their user; use lists are
- * walked once from either end, so that a link missing on one side is found. Everything is linear. */
+/* verify.c: the invariants of ir.h as code. Graphs are walked in order with the set of values defined so far: one pass
+ * finds operands that are defined nowhere, later, or in a graph that does not enclose their user. Use lists are walked
+ * from either end: a link missing on one side is found. Everything is linear. */
 #include "verify.h"
 #include "ops.h"
 #include <inttypes.h>
@@ -59,7 +59,7 @@ static void verify_name(verifier *v, const tc_graph *graph, const tc_value *valu
         REPORT(v, value->producer, "name \"%s\" is also in use in an enclosing graph", quote(v, value->name));
 }
 
-/* A value comes to life: at the start of its graph, or behind its producer. */
+/* A value comes to life: at the start of its graph, or after its producer. */
 static void define(verifier *v, const tc_graph *graph, tc_value *value) {
     if (tc_map_get_ptr(v->defined, value)) {
         REPORT(v, value->producer, "\"%s\" is defined twice", quote(v, value->name));
@@ -283,7 +283,7 @@ static tc_status verify_attr_kinds(tc_ctx *ctx, const tc_node *node) {
         tc_attr_kind kind = TC_ATTR_NONE;
         bool required = false;
         if (strncmp(attr->name, "__", 2) == 0)
-            continue; /* ONNX lets who writes a file mark nodes so */
+            continue; /* ONNX allows tools to mark nodes so */
         if (!tc_op_attr(node->op, attr->name, &kind, &required))
             return tc_error(ctx, TC_BAD_INPUT, node, "the op has no attribute '%s' at opset %d",
                             tc_quote(ctx, attr->name), TC_CANONICAL_OPSET);
@@ -316,7 +316,7 @@ tc_status tc_verify_op(tc_ctx *ctx, const tc_node *node) {
     return TC_OK;
 }
 
-/* Goes on after an error, so that one run tells of them all. */
+/* Goes on after an error: one run reports them all. */
 tc_status tc_verify_ops(tc_ctx *ctx, const tc_graph *graph) {
     tc_status status = TC_OK;
     size_t before = ctx->n_diags;

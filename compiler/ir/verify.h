@@ -7,9 +7,9 @@ tc_status tc_verify(tc_ctx *ctx, const tc_model *model);
 /* Arity, attribute types and required attributes of ops that ops.def knows, against the canonical opset. */
 tc_status tc_verify_op(tc_ctx *ctx, const tc_node *node); /* of one node; TC_OK where the op is not known */
 tc_status tc_verify_ops(tc_ctx *ctx, const tc_graph *graph);
-/* Parts of it that the readers of files and of text both need: function calls fit their functions, form no cycle and
- * expand to a size that can be worked with; names of nested graphs are none of an enclosing graph, wherever that is
- * defined. calls.c */
+/* The parts that readers of files and of text need, too: function calls fit their functions, form no cycle and expand
+ * to a size that can be handled; no nested graph reuses a name of an enclosing graph, wherever that is defined.
+ * calls.c */
 tc_status tc_check_calls(tc_ctx *ctx, const tc_model *model);
 tc_status tc_check_names(tc_ctx *ctx, const tc_graph *graph);
 #endif

@@ -1,7 +1,7 @@
-/* layers.c: which block of the model a node is of. PyTorch's exporters leave the answer in names: parameters are called
- * after their modules ("bert.encoder.layer.3.output.dense.weight"), nodes of the older exporter after their scopes
- * ("/bert/encoder/layer.3/..."), and the newer one writes scopes into the metadata. Where no name tells, a node is of
- * the latest block that it reads from, or, where it reads from none, of the block that reads it. */
+/* layers.c: which block of the model a node belongs to. PyTorch's exporters leave the answer in names. Parameters are
+ * called after their modules ("bert.encoder.layer.3.output.dense.weight"). The older exporter names nodes after their
+ * scopes ("/bert/encoder/layer.3/..."), and the newer one writes scopes into the metadata. A node without such a name
+ * belongs to the latest block that it reads from, or, where it reads from none, to the block that reads it. */
 #include "ledger.h"
 #include "compiler/onnx/onnx.h"
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct layering {
     size_t cap_layers;
     tc_map *by_name;   /* layer name -> index + 1 */
     uint32_t *of_node; /* by node id */
-    bool *tail;        /* by node id: no parameter is read here or behind */
+    bool *tail;        /* by node id: neither this node nor a later one reads a parameter */
     bool numbered;     /* a numbered layer has begun */
 } layering;
 
@@ -31,7 +31,7 @@ static uint32_t layer_named(layering *l, const char *name) {
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* Finds the first part of the name, behind a dot at or after `at`, that is a number (of a layer), and returns where the
+/* Finds the first part of the name, after a dot at or after `at`, that is a number (of a layer), and returns where the
  * number ends; 0: no part is a number. Slashes count as dots; with `open` the number may end the name. */
 static size_t number_end(const char *name, size_t at, size_t length, bool open) {
     for (; at < length; at++) {
@@ -45,7 +45,7 @@ static size_t number_end(const char *name, size_t at, size_t length, bool open) 
     return 0;
 }
 
-/* "m.bert.encoder.layer.3.attention.self.query.bias" -> "m.bert.encoder.layer.3"; NULL when no part behind the first is
+/* "m.bert.encoder.layer.3.attention.self.query.bias" -> "m.bert.encoder.layer.3"; NULL when no part after the first is
  * a number. Where stages hold blocks ("layers.2.blocks.5.mlp.fc1.bias"), the block is the layer. */
 static const char *numbered_prefix(tc_arena *arena, const char *name, size_t length, bool open) {
     size_t end = number_end(name, 1, length, open);
@@ -142,7 +142,7 @@ static uint32_t layer_of(layering *l, const tc_node *node) {
     return r.named ? layer_named(l, l->numbered ? "head" : "embeddings") : r.latest;
 }
 
-/* Tail: the loss, and what leads to it from the last node that reads a parameter. */
+/* Tail: the loss, and the nodes that lead to it from the last node that reads a parameter. */
 static void find_tail(layering *l, const tc_graph *graph, const bool *forward) {
     bool *leads = TC_NEW_ARRAY(l->arena, bool, graph->model->next_id);
     l->tail = TC_NEW_ARRAY(l->arena, bool, graph->model->next_id);
@@ -156,8 +156,8 @@ static void find_tail(layering *l, const tc_graph *graph, const bool *forward) {
     }
 }
 
-/* Nodes without a scope that read neither parameters nor a layer (a dropout's draw, a mask) are of the one layer that
- * reads them; a node that several layers read stands before all layers. */
+/* Nodes without a scope that read neither parameters nor a layer (a dropout's draw, a mask) belong to the one layer
+ * that reads them; a node that several layers read belongs before all layers. */
 static void place_side_nodes(layering *l, const tc_graph *graph, const bool *forward) {
     for (const tc_node *node = graph->last; node; node = node->prev) {
         if (!forward[node->id] || l->of_node[node->id] != TC_NO_LAYER || parameter(l, node->outputs[0]))

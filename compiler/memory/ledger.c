@@ -1,5 +1,5 @@
-/* ledger.c: from a graph with a backward pass to the list of what it saves. The nodes outside of the forward pass note
- * which storages they read; a walk along the nodes of the forward pass writes down those that it made. */
+/* ledger.c: lists what a graph with a backward pass saves. The nodes outside of the forward pass note the storages that
+ * they read; a walk along the nodes of the forward pass lists those of them that it made. */
 #include "ledger.h"
 
 /* The nodes of the backward pass that read a storage. */
@@ -10,7 +10,7 @@ typedef struct readers {
 
 typedef struct walk {
     readers *readers;      /* by value id, of storages */
-    const tc_node *reader; /* the node at hand */
+    const tc_node *reader; /* the current node */
 } walk;
 
 static void note_read(void *user, const tc_value *storage) {

@@ -1,10 +1,10 @@
-/* liveness.c: from the storages of a graph in order (storage.h) to their lives and the curve of live bytes, which is
- * the sum of what begins and ends at each node. */
+/* liveness.c: from the storages of a graph in order (storage.h) to their lives and the curve of live bytes, a running
+ * sum of the lives that begin and end at each node. */
 #include "liveness.h"
 #include "compiler/text/marks.h"
 #include "storage.h"
 
-/* Results that nobody reads are not made, except the first, which has to be written somewhere. */
+/* Unused results are not made, except the first, which has to be written somewhere. */
 static bool is_made(const tc_storages *storages, const tc_value *value) {
     return value && (value->out_index == 0 || tc_value_is_used(value)) && tc_storage_of(storages, value) == value &&
            !tc_value_constant(value);
@@ -43,7 +43,7 @@ uint64_t tc_sample_bytes(tc_dim_pool *pool, tc_dim bytes) {
 
 static uint64_t plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
-/* Sums that would wrap stay at the top. */
+/* Sums that would wrap saturate. */
 static void draw_curve(tc_arena *arena, tc_liveness *out, tc_dim_pool *pool) {
     uint64_t *begins = TC_NEW_ARRAY(arena, uint64_t, (size_t)out->n_nodes + 1),
              *ends = TC_NEW_ARRAY(arena, uint64_t, (size_t)out->n_nodes + 1);

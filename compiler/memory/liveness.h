@@ -1,12 +1,12 @@
-/* liveness.h: when each value of a graph comes into being and when it is read for the last time, if the nodes run in
- * the order in which they stand, and how many bytes that is at each of them.
+/* liveness.h: when each value of a graph is made and when it is read last, if the nodes run in graph order, and how
+ * many bytes are live at each of them.
  *
- * The count includes what nodes compute. It leaves out graph inputs, initializers and Constant nodes, which are there
+ * The count includes the results of nodes. It leaves out graph inputs, initializers and Constant nodes, which are there
  * before the run, and views, which are their storage's bytes and lengthen its life. A use that reads only the shape
- * lengthens no life. A result that nobody reads lives at its node alone; a graph output lives to the end, but for one
- * that takes the place of an input in the next run (tempo.keep): it lies there, and is not counted. The count
- * assumes that no node writes its result over an operand: a runtime that does so needs less, one that aligns buffers or
- * takes workspaces needs more. */
+ * lengthens no life. An unused result lives at its node alone. A graph output lives to the end, but for one that
+ * replaces an input in the next run (tempo.keep): it lies in the input's bytes, and is not counted. The count assumes
+ * that no node writes its result over an operand: a runtime that does so needs less, one that aligns buffers or takes
+ * workspaces needs more. */
 #ifndef TC_LIVENESS_H
 #define TC_LIVENESS_H
 #include "compiler/ir/ir.h"
@@ -23,18 +23,18 @@ typedef struct tc_liveness {
     tc_life *lives; /* in the order of first */
     size_t n_lives;
     uint64_t *live;    /* [n_nodes] bytes while node i runs, its operands and results among them; see exact */
-    uint32_t peak;     /* the node at which most is live; 0 in an empty graph */
-    tc_dim peak_bytes; /* live there: a formula where dims are symbolic, unknown where a size is */
-    bool exact;        /* every size is a number. Else `live` counts each symbol as TC_SAMPLE_DIM and what is unknown as
-                          nothing */
+    uint32_t peak;     /* the node at which most bytes are live; 0 in an empty graph */
+    tc_dim peak_bytes; /* bytes live there: a formula where dims are symbolic, unknown where a size is */
+    bool
+        exact; /* every size is a number. Otherwise `live` counts each symbol as TC_SAMPLE_DIM and unknown sizes as 0 */
 } tc_liveness;
 
 #define TC_SAMPLE_DIM 64 /* the size that stands for each symbolic dim in the search for the peak */
 
-/* Bytes with TC_SAMPLE_DIM in the place of each symbol; 0 where they are unknown. */
+/* Bytes with TC_SAMPLE_DIM for each symbol; 0 where they are unknown. */
 uint64_t tc_sample_bytes(tc_dim_pool *pool, tc_dim bytes);
 
-/* The main graph's lives, in `arena`. What nested graphs read counts as read by the node that holds them; what they
- * make is not counted. */
+/* The main graph's lives, in `arena`. Values that nested graphs read count as read by the node that holds them; values
+ * that they make are not counted. */
 void tc_liveness_make(tc_arena *arena, const tc_graph *graph, tc_liveness *out_liveness);
 #endif

@@ -3,7 +3,7 @@
 #include "compiler/ir/ops.h"
 #include <string.h>
 
-/* --- what depends on what --------------------------------------------------------------------- */
+/* --- dependencies ----------------------------------------------------------------------------- */
 
 typedef struct marking {
     bool *marked; /* by node id */
@@ -21,7 +21,8 @@ static void mark(marking *m, const tc_value *value) {
 
 static void mark_graph(marking *m, const tc_graph *graph);
 
-/* What a node reads: its operands, and those of its nested graphs' nodes, which may be values of the graphs around. */
+/* The values that a node reads: its operands, and those of its nested graphs' nodes, which may be values of the graphs
+ * around. */
 static void mark_operands(marking *m, const tc_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
         mark(m, tc_input(node, i));
@@ -77,7 +78,7 @@ bool *tc_gradient_nodes(tc_arena *arena, const tc_graph *graph) {
     return mark_all(&m);
 }
 
-/* --- what depends on a gradient --------------------------------------------------------------- */
+/* --- dependencies on a gradient ---------------------------------------------------------------- */
 
 static bool is_gradient_op(const tc_node *node) {
     static const char *const ends[] = {"Grad", "Grad_13"};
@@ -133,8 +134,8 @@ static void note_mark(finding *f, const tc_value *value) {
     f->late[value->id] = f->late[value->id] || is_behind(value->role);
 }
 
-/* A gradient can also be a value that the loss depends on (dL/dw of x w is x); the loss does not become a gradient by
- * that. */
+/* A gradient can also be a value that the loss depends on (dL/dw of x w is x); that does not make the loss a
+ * gradient. */
 static void find_late(finding *f, const tc_value *loss) {
     const bool *early = tc_needed_nodes(f->arena, f->graph, loss);
     f->late = TC_NEW_ARRAY(f->arena, bool, f->graph->model->next_id);
@@ -208,8 +209,8 @@ bool tc_typed_as(tc_arena *arena, const tc_map *by_type, const tc_value *value, 
     return t != NULL;
 }
 
-/* A result of the backward pass that has the type of what the loss depends on is a gradient of that. In a graph that
- * has gradient ops and no marks, so is one that its last layer made by standard ops alone. */
+/* A result of the backward pass is a gradient if it has the type of a value that the loss depends on. So is, in a graph
+ * with gradient ops and no marks, such a result that its last layer made by standard ops alone. */
 static void find_gradients(finding *f, const tc_value *loss) {
     const bool *early = tc_needed_nodes(f->arena, f->graph, loss);
     const tc_map *by_type = tc_read_by_type(f->arena, f->graph, early);
@@ -273,13 +274,13 @@ const tc_value *tc_find_loss(const tc_graph *graph) {
     return roles.loss;
 }
 
-bool tc_has_backward(const tc_graph *graph, bool told) {
+bool tc_has_backward(const tc_graph *graph, bool marked_only) {
     tc_arena *scratch = tc_arena_create();
     tc_roles roles;
     tc_roles_find(scratch, graph, &roles);
     bool has = false;
     for (uint32_t i = 0; i < graph->n_outputs; i++)
-        has = has || (is_behind(roles.outputs[i]) && !(roles.inferred && told));
+        has = has || (is_behind(roles.outputs[i]) && !(roles.inferred && marked_only));
     tc_arena_destroy(scratch);
     TC_FOR_NODES(node, graph)
         has = has || is_gradient_op(node);

@@ -1,12 +1,12 @@
-/* roles_infer.c: from a graph that nobody has marked to its loss and gradients, where somebody else appended a backward
- * pass in standard ops.
+/* roles_infer.c: finds the loss and gradients of a graph without marks, to which another tool appended a backward pass
+ * in standard ops.
  *
  * A backward pass starts from a seed, dL/dL: ones of the loss's type, or a graph input of that type. By the chain rule
  * every gradient is linear in it, which is rare for anything else: `1 - x` or `logits / temperature + bias` are not
  * linear in their constants and inputs. So an output is a gradient if it is linear in a seed (linear.def), the loss
  * does not depend on it, and it has the type of an input or initializer that the loss does depend on. Other outputs
  * that depend on the seed are of the backward pass, too. A backward pass whose seed was folded into other constants is
- * not found: who appends one marks it (roles.h). */
+ * not found: passes that append one must mark it (roles.h). */
 #include "compiler/contents/contents.h"
 #include "compiler/ir/ops.h"
 #include "roles.h"
@@ -32,7 +32,7 @@ static const struct row {
 #undef LINEAR
 };
 
-typedef enum state { APART, LINEAR, TAINTED } state; /* of a value, with regard to the seed */
+typedef enum state { INDEPENDENT, LINEAR, TAINTED } state; /* of a value, with regard to the seed */
 
 static bool is_all(const tc_value *value, double number) {
     const tc_tensor *tensor = tc_value_constant(value);
@@ -70,7 +70,7 @@ static state state_of(const tc_node *node, const uint8_t *states) {
         tc_read read = tc_operand_read(node, i);
         if (read == TC_READ_NOTHING || read == TC_READ_SHAPE)
             continue;
-        if (states[value->id] == APART) {
+        if (states[value->id] == INDEPENDENT) {
             added += row && is_added(row->way, i) && !is_all(value, 0);
             continue;
         }
@@ -79,7 +79,7 @@ static state state_of(const tc_node *node, const uint8_t *states) {
         linear++;
     }
     if (linear == 0)
-        return APART;
+        return INDEPENDENT;
     bool pads = tc_node_is(node, "", "Pad") && tc_input(node, 2) && !is_all(tc_input(node, 2), 0);
     return added > 0 || pads || (row->way == PRODUCT && linear > 1) ? TAINTED : LINEAR;
 }
@@ -89,7 +89,7 @@ static uint8_t *follow(tc_arena *arena, const tc_graph *graph, const bool *early
     uint8_t *states = TC_NEW_ARRAY(arena, uint8_t, graph->model->next_id);
     states[seed->id] = LINEAR;
     TC_FOR_NODES(node, graph) {
-        state s = early[node->id] ? APART : state_of(node, states);
+        state s = early[node->id] ? INDEPENDENT : state_of(node, states);
         for (uint32_t i = 0; i < node->n_outputs; i++)
             if (node->outputs[i] && node->outputs[i] != seed)
                 states[node->outputs[i]->id] = (uint8_t)s;
@@ -125,10 +125,10 @@ static bool try_seed(search *s, const tc_value *seed) {
         const tc_value *value = s->graph->outputs[i];
         s->parameters[i] = NULL;
         bool gradient = states[value->id] == LINEAR && tc_typed_as(s->arena, s->by_type, value, &s->parameters[i]);
-        s->outputs[i] = value == s->loss             ? TC_ROLE_LOSS
-                        : gradient                   ? TC_ROLE_GRADIENT
-                        : states[value->id] != APART ? TC_ROLE_BACKWARD
-                                                     : TC_ROLE_FORWARD;
+        s->outputs[i] = value == s->loss                   ? TC_ROLE_LOSS
+                        : gradient                         ? TC_ROLE_GRADIENT
+                        : states[value->id] != INDEPENDENT ? TC_ROLE_BACKWARD
+                                                           : TC_ROLE_FORWARD;
         found = found || gradient;
     }
     return found;

@@ -1,5 +1,5 @@
-/* storage.c: from the nodes of a typed graph to whose bytes each value is and when they are read. A table of ops tells
- * which results are views; everything else follows in one walk along the nodes. */
+/* storage.c: finds, for the nodes of a typed graph, whose bytes each value is and when they are read. A table of ops
+ * says which results are views; everything else follows in one walk along the nodes. */
 #include "storage.h"
 #include "compiler/ir/ops.h"
 #include <string.h>
@@ -29,7 +29,7 @@ static bool moves_nothing(const tc_node *node) {
     return true;
 }
 
-/* Dims of 1 in front of the operand's, at most. */
+/* Only dims of 1 are added before the operand's. */
 static bool repeats_nothing(const tc_node *node) {
     const tc_value *from = tc_input(node, 0), *to = tc_output(node, 0);
     int rank = tc_value_rank(from), more = tc_value_rank(to) - rank;
@@ -48,7 +48,7 @@ static bool casts_nothing(const tc_node *node) {
 
 static bool joins_nothing(const tc_node *node) { return node->n_inputs == 1; }
 
-/* Everything, from front to back. */
+/* The whole range, from front to back. */
 static bool cuts_nothing(const tc_node *node) {
     const tc_tensor *steps = tc_input(node, 4) ? tc_value_constant(tc_input(node, 4)) : NULL;
     if (!repeats_nothing(node) || (tc_input(node, 4) && (!steps || !steps->data)))
@@ -59,7 +59,7 @@ static bool cuts_nothing(const tc_node *node) {
     return true;
 }
 
-/* Neither trained nor asked for its mask. */
+/* Inference, and its mask is not used. */
 static bool drops_nothing(const tc_node *node) {
     return !tc_input(node, 2) && !(tc_output(node, 1) && tc_value_is_used(tc_output(node, 1)));
 }
@@ -116,7 +116,7 @@ static const tc_value *transposed(const tc_value *value) {
     return value->producer && tc_node_is(value->producer, "", "Transpose") ? tc_input(value->producer, 0) : NULL;
 }
 
-/* A transposed graph input is a copy that has to be kept; a transposed parameter could be made again at any time. */
+/* A transposed graph input is a copy that has to be kept; a transposed parameter could be recomputed at any time. */
 static bool is_given(const tc_value *storage, const tc_value *source) {
     if (source->producer)
         return tc_node_is(source->producer, "", "Constant");

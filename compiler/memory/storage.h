@@ -2,9 +2,9 @@
  * runtime's account of memory share.
  *
  * A *storage* is the value whose bytes were made for it; a view (Reshape, Squeeze, ...) is some storage's bytes, from
- * an offset on. A storage is *given* when its bytes are there without anybody keeping them for it: a graph input, an
- * initializer, a Constant, or one of the latter two seen through transposes and views, which hold no activations. A
- * *source* is what a value shows if transposes count as views.
+ * an offset on. A storage is *given* when its bytes are there anyway: a graph input, an initializer, a Constant, or a
+ * transpose or view of one of the latter two, which hold no activations. The *source* of a value is its storage if
+ * transposes count as views.
  *
  * An operand is read for its elements, for its shape alone (Shape, Size), or only to be shown by a view: neither of the
  * latter touches bytes. */
@@ -20,10 +20,10 @@ typedef struct tc_view {
                            Concat) are storages here; the runtime has them lie in the whole where that costs nothing */
 } tc_view;
 
-/* What the value shows: the operand of an op with the trait TC_VIEW, or of one that copies in order as its types tell
- * (a Transpose that moves only dims of size 1, a Cast to the same type, an Expand or Tile that repeats nothing, a
- * Concat of one, a Slice of everything, a Dropout outside of training). The launches of the runtime run no kernel for
- * these (test/unit/test_storage.c). */
+/* The value that this one shows: the operand of an op with the trait TC_VIEW, or of one that copies in order as its
+ * types show (a Transpose that moves only dims of size 1, a Cast to the same type, an Expand or Tile that repeats
+ * nothing, a Concat of one, a Slice of everything, a Dropout outside of training). The launches of the runtime run no
+ * kernel for these (test/unit/test_storage.c). */
 tc_view tc_value_view(const tc_value *value);
 /* Whether result 0 of the node, which has it, is operand 0's bytes. */
 bool tc_is_view(const tc_node *node);
@@ -36,7 +36,7 @@ typedef enum tc_read {
 } tc_read;
 tc_read tc_operand_read(const tc_node *node, uint32_t index);
 
-/* Elements times their size; unknown where the type does not tell, symbolic where a dim is. */
+/* Elements times their size; unknown where the type is, symbolic where a dim is. */
 tc_dim tc_value_bytes(tc_dim_pool *pool, const tc_value *value);
 
 /* --- of one value in a graph that changes: walks up to it -------------------------------------- */
@@ -61,8 +61,8 @@ typedef struct tc_storages {
     uint32_t n_values, n_nodes;
 } tc_storages;
 
-/* Of a typed graph, in `arena`. What nested graphs read counts as read by the node that holds them. Values created
- * later are storages of their own. Linear in the graph's size. */
+/* Of a typed graph, in `arena`. Values that nested graphs read count as read by the node that holds them. Values
+ * created later are storages of their own. Linear in the graph's size. */
 void tc_storages_make(tc_arena *arena, const tc_graph *graph, tc_storages *out_storages);
 
 static inline const tc_value *tc_storage_of(const tc_storages *s, const tc_value *value) {
@@ -76,7 +76,7 @@ static inline const tc_value *tc_source_of(const tc_storages *s, const tc_value 
 /* tc_value_is_given without its walk. */
 bool tc_storage_is_given(const tc_storages *s, const tc_value *value);
 
-/* Calls `read` for each storage whose elements the node reads, or its nested graphs: as often as they are read. */
+/* Calls `read` for each storage whose elements the node or its nested graphs read, once per read. */
 typedef void (*tc_read_fn)(void *user, const tc_value *storage);
 void tc_storage_reads(const tc_storages *s, const tc_node *node, tc_read_fn read, void *user);
 #endif

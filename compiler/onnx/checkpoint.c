@@ -18,7 +18,7 @@ typedef struct reader {
     tc_ctx *ctx;
     const uint8_t *base;
     size_t size;
-    const char *list; /* what is being read; NULL: the file's own table */
+    const char *list; /* the part that is read; NULL: the file's own table */
     uint32_t index;
     tc_map *names;
     tc_tensor *tensors;
@@ -66,7 +66,7 @@ static tc_status open_table(const reader *r, const char *field, size_t at, table
     return TC_OK;
 }
 
-/* The byte at which field `i`, `width` bytes of it, stands; 0: it is absent. */
+/* The byte at which field `i`, `width` bytes long, begins; 0: it is absent. */
 static tc_status find_field(const reader *r, const table *t, uint32_t i, const char *field, size_t width,
                             size_t *out_at) {
     uint32_t offset = i < t->n_fields ? get(r, t->vtable + 4 + 2 * i, 2) : 0;
@@ -88,7 +88,7 @@ static tc_status read_number(const reader *r, const table *t, uint32_t i, const 
     return TC_OK;
 }
 
-/* Where field `i` leads to; 0: it is absent. */
+/* The byte that field `i` refers to; 0: it is absent. */
 static tc_status follow(const reader *r, const table *t, uint32_t i, const char *field, size_t *out_at) {
     size_t at;
     TC_TRY(find_field(r, t, i, field, 4, &at));
@@ -98,8 +98,8 @@ static tc_status follow(const reader *r, const table *t, uint32_t i, const char 
     return TC_OK;
 }
 
-/* The elements of the vector, or bytes of the string, that field `i` leads to, with `more` bytes behind them; none
- * where it is absent. */
+/* The elements of the vector, or bytes of the string, that field `i` refers to, followed by `more` bytes; none where it
+ * is absent. */
 static tc_status read_vector(const reader *r, const table *t, uint32_t i, const char *field, size_t element,
                              size_t more, size_t *out_at, uint32_t *out_n) {
     *out_n = 0;
@@ -169,8 +169,9 @@ static tc_status read_elements(const reader *r, const table *t, tc_tensor *tenso
         return tc_error(r->ctx, TC_UNSUPPORTED, NULL, "%s: the elements of %s are in another file",
                         where(r, "external_data_offset"), name);
     if (tc_dtype_bits(tensor->dtype) < 8)
-        return tc_error(r->ctx, TC_UNSUPPORTED, NULL, "%s: %s is of element type %" PRId64 ", which weights are not of",
-                        where(r, "data_type"), name, dtype);
+        return tc_error(r->ctx, TC_UNSUPPORTED, NULL,
+                        "%s: %s is of element type %" PRId64 ", which weights cannot have", where(r, "data_type"), name,
+                        dtype);
     TC_TRY(read_vector(r, t, 4, "raw_data", 1, 0, &at, &n));
     tensor->bytes = tc_tensor_bytes(tensor->dtype, tensor->count);
     tensor->data = r->base + at;

@@ -6,9 +6,9 @@
 
 bool tc_is_checkpoint(const void *bytes, size_t size);
 /* All parameters, trained and frozen ones, in the order of the file; optimizer states are left out. Tensors and dims
- * are in the context's arena, names and elements are borrowed from `bytes`, where elements lie at any address. Time and
- * memory are linear in `size`, whatever the bytes are.
- * TC_BAD_INPUT names the tensor and the byte of what is malformed; TC_UNSUPPORTED for another version, for strings, and
- * for elements that are not in the file; TC_LIMIT for names and ranks beyond what models may have. */
+ * are in the context's arena. Names and elements are borrowed from `bytes`, where elements lie at any address. Time and
+ * memory are linear in `size`, whatever the bytes are. TC_BAD_INPUT names the malformed tensor and the byte.
+ * TC_UNSUPPORTED: another version, strings, or elements outside the file. TC_LIMIT: names and ranks beyond those of
+ * models. */
 tc_status tc_checkpoint_read(tc_ctx *ctx, const void *bytes, size_t size, tc_tensor **out_tensors, size_t *out_n);
 #endif

@@ -16,23 +16,22 @@ tc_status tc_read_tensor_file(tc_ctx *ctx, tc_model *model, const char *path, tc
 
 /* Whether the file describes a step of training (training_info). */
 bool tc_has_training(const tc_model *model);
-/* Makes the model's graph that step: its nodes stand behind those of the graph, what it updates is an input with a
- * default, paired with an output (marks.h). Right after reading. TC_BAD_INPUT for bindings that name nothing,
+/* Makes the model's graph that step: its nodes follow those of the graph; an updated weight is an input with a default,
+ * paired with an output (marks.h). Call it right after reading. TC_BAD_INPUT for bindings that name nothing,
  * TC_UNSUPPORTED for several steps and for initial values that are not constants. onnx_training.c */
 tc_status tc_merge_training(tc_ctx *ctx, tc_model *model);
 void tc_drop_training(tc_model *model); /* it is not written: the graph is no longer the one that it was about */
 
-/* What the file says of a node under this key of its metadata_props; NULL: nothing, or the node is not from an ONNX
- * file. */
+/* The file's text for a node under this key of its metadata_props; NULL: none, or the node is not from an ONNX file. */
 const char *tc_node_metadata(const tc_node *node, const char *key);
 /* The same of a graph, and of a value, in whatever entry describes it. onnx_metadata.c */
 const char *tc_graph_metadata(const tc_graph *graph, const char *key);
 const char *tc_value_metadata(const tc_value *value, const char *key);
 
-/* Writes the model as protobuf; what was not changed since it was read comes back field for field. Through a temporary
- * file beside `path` that is renamed at the end ("-": standard output). External tensors keep their references:
- * below the output's folder locations are rewritten; elsewhere they stay, with a warning that the weights must be
- * brought along. */
+/* Writes the model as protobuf; unchanged parts come back field for field as they were read. Through a temporary file
+ * beside `path` that is renamed at the end ("-": standard output). External tensors keep their references: below the
+ * output's folder locations are rewritten; elsewhere they stay, with a warning that the weights must be copied
+ * along. */
 tc_status tc_write_onnx(tc_ctx *ctx, const tc_model *model, const char *path);
 /* The same to an open stream, whose errors stay with it; locations are left as they are. */
 tc_status tc_write_onnx_stream(tc_ctx *ctx, const tc_model *model, FILE *stream);

@@ -1,6 +1,6 @@
-/* onnx_attr.c: AttributeProto -> tc_attr and TypeProto -> tc_type, checked.
- * An attribute says its type and holds its value in the field for that type: one table row per type names the field, so
- * that a value in another field, or two values, are told apart from a default. */
+/* onnx_attr.c: AttributeProto -> tc_attr and TypeProto -> tc_type, checked. An attribute gives its type and holds its
+ * value in the field for that type. One table row per type names the field: a value in another field, or two values,
+ * are not mistaken for a default. */
 #include "onnx_msg.h"
 #include <inttypes.h>
 
@@ -114,7 +114,7 @@ static bool is_plural(int kind) {
            kind == TC_ATTR_TYPES;
 }
 
-/* The kind of the attribute: as it says, or by the one field in use where it says nothing (the oldest files). */
+/* The kind of the attribute: as given, or by the one field in use where it is not given (the oldest files). */
 static tc_status find_kind(tc_onnx_reader *r, const tc_node *node, const Onnx__AttributeProto *p, int *out_kind,
                            size_t *out_count) {
     size_t counts[N_KINDS];

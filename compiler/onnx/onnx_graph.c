@@ -1,6 +1,6 @@
 /* onnx_graph.c: GraphProto and the bodies of functions -> tc_graph. Names become values in the order in which ONNX
  * defines them: inputs, initializers, then each node's outputs. An operand whose name has no value yet is therefore
- * undefined, out of order or part of a cycle; which of the three is found out only for the message. */
+ * undefined, out of order or part of a cycle; these are distinguished only for the message. */
 #include "onnx_msg.h"
 #include "compiler/ir/verify.h"
 
@@ -27,7 +27,7 @@ static tc_value_origin *origin_of(const body *b, tc_value *value) {
     return (tc_value_origin *)(uintptr_t)value->origin;
 }
 
-/* Notes what the file says of a value. The first type that says anything is the value's. */
+/* Notes the file's type of a value. The first entry with a type counts. */
 static tc_status describe(const body *b, tc_value *value, Onnx__ValueInfoProto *proto, size_t slot) {
     tc_value_origin *origin = origin_of(b, value);
     *(Onnx__ValueInfoProto **)((char *)origin + slot) = proto;
@@ -39,7 +39,7 @@ static tc_status describe(const body *b, tc_value *value, Onnx__ValueInfoProto *
     return TC_OK;
 }
 
-/* Gives a value, which is there under its name now, the types that wait for it. */
+/* Gives a value, now that it exists, the types that wait for its name. */
 static tc_status describe_new(const body *b, tc_value *value) {
     Onnx__ValueInfoProto *output = tc_map_get(b->outputs, value->name), *info = tc_map_get(b->infos, value->name);
     if (output)
@@ -120,7 +120,7 @@ static tc_status read_initializers(const body *b, const Onnx__GraphProto *proto)
     return TC_OK;
 }
 
-/* --- operands that are not there -------------------------------------------------------------- */
+/* --- missing operands ------------------------------------------------------------------------- */
 
 /* The node of this graph that produces `name`, by a map made when the first error needs it. */
 static tc_map *map_producers(const body *b) {

@@ -54,7 +54,7 @@ static const char *path_of(unpacker *u, const ProtobufCFieldDescriptor *field) {
         p += sprintf(p, "%s%.24s", p > text ? "." : "", field->name);
     else if (p == text)
         strcpy(p, u->depth && u->stack[0].type != &onnx__model_proto__descriptor ? "tensor" : "model");
-    if (strlen(text) > 200) /* the innermost part tells more */
+    if (strlen(text) > 200) /* the innermost part says more */
         return tc_arena_printf(u->ctx->arena, "...%s", text + strlen(text) - 160);
     return text;
 }
@@ -76,7 +76,7 @@ static tc_status charge(unpacker *u, const uint8_t *where, size_t bytes) {
     }
     FAIL(u, TC_LIMIT, NULL, where, "the file would grow beyond %zu bytes in memory, 64 KiB + 16 times its size",
          u->budget);
-    tc_hint(u->ctx, "no honest model is so full of empty messages");
+    tc_hint(u->ctx, "no real model has so many empty messages");
     return TC_LIMIT;
 }
 
@@ -157,7 +157,7 @@ static bool is_packed(const token *t) {
            wire_of(t->field->type) != WIRE_BYTES;
 }
 
-/* The field at *at, which moves behind it. */
+/* The field at *at, which moves past it. */
 static tc_status next_token(unpacker *u, const frame *f, const uint8_t **at, token *t) {
     uint64_t tag = 0;
     *t = (token){.start = *at};

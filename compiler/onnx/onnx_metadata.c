@@ -1,4 +1,4 @@
-/* onnx_metadata.c: what a file says of its graph, nodes and values in pairs of text (metadata_props). */
+/* onnx_metadata.c: the pairs of text (metadata_props) that a file has for its graph, nodes and values. */
 #include "onnx.h"
 #include "onnx_msg.h"
 

@@ -1,7 +1,7 @@
 /* onnx_read.c: ONNX bytes -> model. The file is unpacked under guard (onnx_guard.c), then its parts become IR entities
- * that keep a pointer to the message they came from, so that an unchanged model is written back field for field. What
- * is wrong with a file is found here, before any pass: names, order, domains, opsets, data and function calls. Types
- * and shapes are left to shape inference. */
+ * that keep a pointer to their message: an unchanged model is written back field for field. Mistakes in a file are
+ * found here, before any pass: names, order, domains, opsets, data and function calls. Types and shapes are left to
+ * shape inference. */
 #include "onnx.h"
 #include "compiler/base/file.h"
 #include "onnx_msg.h"
@@ -51,7 +51,7 @@ static tc_status read_versions(tc_onnx_reader *r, const Onnx__ModelProto *proto)
                         proto->ir_version, TC_NEWEST_IR);
     model->ir_version = proto->ir_version;
     if (!proto->n_opset_import && proto->ir_version >= OLDEST_IR_WITH_OPSETS)
-        return BAD(r, "no opset_import: which version of each op is meant is not said");
+        return BAD(r, "no opset_import: the version of each op is not given");
     model->n_opsets = proto->n_opset_import;
     TC_TRY(read_opsets(r, "model", proto->opset_import, proto->n_opset_import, &model->opsets));
     if (!model->n_opsets) {

@@ -1,7 +1,6 @@
-/* onnx_tensor.c: TensorProto and SparseTensorProto -> tc_tensor, checked.
- * ONNX lets data stand in raw_data, in one of five typed fields or outside the file; the IR knows packed little-endian
- * bytes. What comes out has dims whose product fits, exactly as many bytes as they need, and a location inside the
- * model's folder. */
+/* onnx_tensor.c: TensorProto and SparseTensorProto -> tc_tensor, checked. ONNX lets data stand in raw_data, in one of
+ * five typed fields or outside the file; the IR knows packed little-endian bytes. The result has dims whose product
+ * fits, exactly as many bytes as they need, and a location inside the model's folder. */
 #include "compiler/base/written_files.h"
 #include "onnx_msg.h"
 #include <inttypes.h>
@@ -130,7 +129,7 @@ static tc_status read_raw(const tensor_reader *r) {
     if (raw->len != t->bytes)
         return BAD(r, "%zu bytes of raw_data, but %s%s needs %zu", raw->len, tc_dtype_name(t->dtype),
                    dims_text(r->ctx, (size_t)t->rank, t->dims), t->bytes);
-    /* The data stays in the file's bytes where it lies as its type wants. */
+    /* Data that is aligned for its type stays in the file's bytes. */
     unsigned align = tc_dtype_bits(t->dtype) >= 64 ? 8 : tc_dtype_bits(t->dtype) / 8;
     if (align < 2 || (uintptr_t)raw->data % align == 0) {
         t->data = raw->data;

@@ -1,6 +1,6 @@
-/* onnx_training.c: TrainingInfoProto, by which a file describes a step of training: the nodes of `algorithm` stand
- * behind those of the model's graph, and after a step update_binding gives initializers the value of outputs. Both
- * graphs become one, whose outputs are said to take the place of inputs in the next run (marks.h: tempo.keep). */
+/* onnx_training.c: TrainingInfoProto, by which a file describes a step of training: the nodes of `algorithm` follow
+ * those of the model's graph, and after a step update_binding gives initializers the value of outputs. Both graphs
+ * become one, and marks say which outputs replace which inputs in the next run (marks.h: tempo.keep). */
 #include "compiler/contents/contents.h"
 #include "compiler/text/marks.h"
 #include "onnx.h"
@@ -17,7 +17,7 @@ typedef struct training {
     const Onnx__TrainingInfoProto *info;
 } training;
 
-/* The model without its training_info, so that it is not written beside what it has become. */
+/* The model without its training_info: it is not written beside its result. */
 static Onnx__ModelProto *without_training(tc_model *model) {
     Onnx__ModelProto *proto = TC_NEW(model->arena, Onnx__ModelProto);
     *proto = *(const Onnx__ModelProto *)model->origin;
@@ -67,7 +67,7 @@ static Onnx__GraphProto *join_graphs(tc_arena *arena, const Onnx__GraphProto *a,
     return graph;
 }
 
-/* What was put in the place of the file's own weights stays there. */
+/* Weights that replaced the file's own stay. */
 static void keep_given(const tc_graph *before, tc_graph *graph) {
     for (uint32_t i = 0; i < before->n_initializers; i++) {
         const tc_value *old = before->initializers[i];
@@ -84,7 +84,7 @@ static void keep_given(const tc_graph *before, tc_graph *graph) {
 
 /* --- bindings --------------------------------------------------------------------------------- */
 
-/* The initializer that a binding is about; no other binding of its kind is. */
+/* The initializer that a binding names; no other binding of its kind names it. */
 static tc_status find_bound(const training *t, const char *kind, const char *key, tc_map *seen, tc_value **out_value) {
     *out_value = tc_map_get(t->model->graph->names, key);
     if (!*out_value || !(*out_value)->init)
@@ -95,7 +95,7 @@ static tc_status find_bound(const training *t, const char *kind, const char *key
     return TC_OK;
 }
 
-/* Outputs take the place of initializers, which become inputs with a default for that. */
+/* Outputs replace initializers, which become inputs with a default for that. */
 static tc_status bind_updates(const training *t) {
     tc_map *seen = tc_map_create(t->ctx->arena), *used = tc_map_create(t->ctx->arena);
     tc_pair *pairs = TC_NEW_ARRAY(t->ctx->arena, tc_pair, t->info->n_update_binding + 1);
@@ -122,9 +122,9 @@ static tc_status bind_updates(const training *t) {
 
 static tc_status refuse_initial(const training *t, const char *key, const tc_value *value) {
     tc_error(t->ctx, TC_UNSUPPORTED, value->producer,
-             "training_info: the initial value of '%s' is computed, by what is not evaluated here",
+             "training_info: the initial value of '%s' is computed by ops that are not evaluated here",
              tc_quote(t->ctx, key));
-    tc_hint(t->ctx, "run the initialization graph, store what it gives in the initializer, and remove the binding");
+    tc_hint(t->ctx, "run the initialization graph, store its result in the initializer, and remove the binding");
     return TC_UNSUPPORTED;
 }
 
@@ -148,7 +148,7 @@ static tc_status set_initial(const training *t, const tc_graph *graph, const cha
     return TC_OK;
 }
 
-/* Constants, and what shape inference evaluates of them. */
+/* Constants, and values that shape inference can evaluate. */
 static tc_status bind_initial(const training *t) {
     tc_map *seen = tc_map_create(t->ctx->arena);
     tc_graph *graph;

@@ -1,5 +1,5 @@
-/* onnx_write.c: model -> ONNX bytes. Each entity starts as a shallow copy of the message it was read from, so that what
- * the IR has no field for comes back; then every field that the IR does have is set from it, keeping the file's
+/* onnx_write.c: model -> ONNX bytes. Each entity starts as a shallow copy of the message it was read from, to keep
+ * parts that the IR has no field for. Then every field that the IR does have is set from it, keeping the file's
  * spelling where it means the same. */
 #include "onnx.h"
 #include "compiler/base/file.h"
@@ -267,8 +267,8 @@ static void write_value_of(writer *w, const tc_attr *attr, Onnx__AttributeProto 
     }
 }
 
-/* Only tensors and graphs can differ from an attribute's origin: tensors in where their data lies, graphs in what
- * passes did inside. */
+/* Only tensors and graphs can differ from an attribute's origin: tensors in the place of their data, graphs in nodes
+ * that passes changed. */
 static Onnx__AttributeProto *write_attr(writer *w, const tc_attr *attr) {
     bool nested = attr->kind == TC_ATTR_TENSOR || attr->kind == TC_ATTR_TENSORS || attr->kind == TC_ATTR_GRAPH ||
                   attr->kind == TC_ATTR_GRAPHS;
@@ -318,7 +318,8 @@ static Onnx__NodeProto **write_nodes(writer *w, const tc_graph *graph) {
 
 /* --- graphs ----------------------------------------------------------------------------------- */
 
-/* Where nodes came or went, every result gets an entry with its type, and orphans of value_info go. */
+/* Where nodes were added or removed, every result gets an entry with its type, and orphans of value_info are
+ * dropped. */
 static bool has_changed(const tc_graph *graph) {
     const tc_graph_origin *origin = graph->origin;
     if (!origin || origin->n_nodes != graph->n_nodes)
@@ -463,7 +464,7 @@ static Onnx__FunctionProto *write_function(writer *w, const tc_function *f) {
     return proto;
 }
 
-/* What the file said of itself; a model read from protobuf has it in its origin. */
+/* The file's description of itself; for a model read from protobuf it is in its origin. */
 static void write_info(const tc_model_info *info, Onnx__ModelProto *proto) {
     proto->producer_name = text(info->producer_name);
     proto->producer_version = text(info->producer_version);

@@ -1,7 +1,7 @@
 /* tensor_map.c: external tensors -> pointers into files mapped read-only, one mapping for each file. A model names its
- * files, and no name may reach a file outside the model's folder, by ".." or by links, but for those by which a
- * download cache keeps its files (find_blob). So each file is opened relative to the folder: by openat2, which refuses
- * both, or, on a Linux without openat2, one component at a time. */
+ * files, and no name may reach a file outside the model's folder, by ".." or by links. Excepted are the links by which
+ * a download cache keeps its files (find_blob). So each file is opened relative to the folder: by openat2, which
+ * refuses both, or, on a Linux without openat2, one component at a time. */
 #include "compiler/ir/ir.h"
 #include "compiler/base/file.h"
 #include "compiler/base/written_files.h"
@@ -58,8 +58,8 @@ static int open_below(int folder, const char *location) {
 }
 
 /* Huggingface's cache of a model is a folder R with the files in R/blobs, each under its hash, and links to them below
- * R/snapshots/REVISION. Of the real paths of a model's folder and of a file that it names: where the file is called so
- * behind a link, and R/blobs has it, its name there, and the length of "R/blobs". NULL: it is somewhere else. */
+ * R/snapshots/REVISION. Given the real paths of a model's folder and of a file that it names: if that path is such a
+ * link and R/blobs has the file, its name there, and the length of "R/blobs". NULL: it is somewhere else. */
 static const char *find_blob(const char *folder, const char *file, size_t *out_length) {
     static const char blobs[] = "/blobs", snapshots[] = "/snapshots/";
     const char *slash = strrchr(file, '/');
@@ -70,8 +70,7 @@ static const char *find_blob(const char *folder, const char *file, size_t *out_l
     return strncmp(folder, file, n) == 0 && strncmp(folder + n, snapshots, strlen(snapshots)) == 0 ? slash + 1 : NULL;
 }
 
-/* A link of the model's folder into the cache that the folder is a part of. -1, errno being ELOOP: it is another one.
- */
+/* A link of the model's folder into the cache that the folder is a part of. -1 with errno ELOOP: it is another one. */
 static int open_blob(const char *folder, const char *location, tc_arena *arena) {
     size_t length;
     int fd = -1;
@@ -104,7 +103,7 @@ static tc_status fail(const request *r, tc_status status, const char *what) {
                     tc_quote(r->ctx, r->tensor->name ? r->tensor->name : ""), r->location, what);
 }
 
-/* Where locations start from. */
+/* The folder that locations are relative to. */
 static const char *folder_of(const request *r) {
     const char *path = r->model->path, *slash = path ? strrchr(path, '/') : NULL;
     return !slash ? "." : slash == path ? "/" : tc_arena_strndup(r->ctx->arena, path, (size_t)(slash - path));
@@ -112,8 +111,8 @@ static const char *folder_of(const request *r) {
 
 static tc_status fail_open(const request *r) {
     if (errno == ELOOP) {
-        fail(r, TC_BAD_INPUT, "is or lies behind a symbolic link, which is not followed");
-        tc_hint(r->ctx, "links are followed from snapshots to blobs of one cache alone; copy model and weights to a "
+        fail(r, TC_BAD_INPUT, "is a symbolic link or reached through one; links are not followed");
+        tc_hint(r->ctx, "only links from snapshots to blobs of one cache are followed; copy model and weights to a "
                         "folder, by cp -L");
         return TC_BAD_INPUT;
     }
@@ -176,7 +175,7 @@ static tc_status open_mapping(const request *r, tc_file **out_file) {
     return TC_OK;
 }
 
-/* Data that does not lie as its type wants is copied once. */
+/* Data that is not aligned for its type is copied once. */
 static const void *aligned(const request *r, const char *data) {
     size_t align = tc_dtype_bits(r->tensor->dtype) >= 64 ? 8 : tc_dtype_bits(r->tensor->dtype) / 8;
     if (align < 2 || (uintptr_t)data % align == 0)
@@ -201,7 +200,7 @@ tc_status tc_tensor_map(tc_ctx *ctx, tc_model *model, const tc_tensor *tensor, c
         return TC_OK;
     if (!e)
         return tc_error(ctx, TC_UNSUPPORTED, NULL,
-                        "tensor \"%s\" has no data that could be used: strings, or sparse and large",
+                        "tensor \"%s\" has no usable data: it holds strings, or is sparse and large",
                         tc_quote(ctx, tensor->name ? tensor->name : ""));
     if (!tensor->bytes) {
         *out_data = "";

@@ -1,5 +1,5 @@
 /* plan_check.c: whether a packing is right, and how much is live, the slow way: every pair, every step. It reads the
- * problem alone, none of what simulate and pack make of it, so that it can doubt both. */
+ * problem alone, and nothing that simulate and pack computed: it checks both. */
 #include "plan_problem.h"
 
 typedef struct extent {
@@ -13,7 +13,7 @@ static const tc_plan_buffer *root_of(const tc_plan_problem *p, const tc_plan_buf
     return b;
 }
 
-/* Buffer `index` with the bytes that it has itself: lives of those that lie in it lengthen no life here, since each is
+/* Buffer `index` with its own bytes alone: lives of buffers that lie in it lengthen no life here, since each is
  * compared on its own. */
 static extent extent_of(const tc_plan_problem *p, uint32_t index) {
     if (index >= p->n_buffers) {

@@ -1,21 +1,21 @@
-/* plan_eject.c: a search below a capacity in which what is in the way makes room: each unit without a place gets the
- * one that costs least, on or under another, and what lay there waits for another place. What had to throw others out
- * is harder to throw out from then on, so that the search does not go in circles. A move looks at those alone that live
- * with the unit, where another order (plan_improve.c) places all of them anew.
+/* plan_eject.c: a search below a capacity by ejection: each unit without a place gets the cheapest one, on or under
+ * another, and the units that lay there wait for another place. A unit that had to eject others is harder to eject from
+ * then on: this keeps the search from going in circles. A move looks only at units that are live together with this
+ * one, where another order (plan_improve.c) places all of them anew.
  *
  * Source: Nagata and Braysy, "A powerful route minimization heuristic for the vehicle routing problem with time
- * windows", 2009: its ejection of what was hard to place least often. */
+ * windows", 2009: it ejects least often those that were hard to place. */
 #include "plan_packer.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define NOWHERE UINT64_MAX
-#define SHARE 8       /* the next capacity is an eighth of what lies above the bound below the best */
+#define SHARE 8       /* the next capacity is the best minus an eighth of its distance to the bound */
 #define MOST_BITS 20u /* of bytes in a weight */
 
 typedef struct item {
     uint64_t bytes, align, offset; /* offset NOWHERE: it waits */
-    uint64_t once, weight;         /* of throwing it out: to begin with, and now */
+    uint64_t once, weight;         /* of ejecting it: at first, and now */
     uint32_t unit, first, last;
 } item;
 
@@ -34,10 +34,10 @@ typedef struct ejection {
         *partners;               /* those of item i: partners_from[i] to partners_from[i + 1]: may share a place */
     uint32_t *waiting;           /* [n_waiting] */
     edge *begins, *ends;         /* [n_placed] in order */
-    edge *met_begins, *met_ends; /* [n_met] those that live with the item to be placed */
+    edge *met_begins, *met_ends; /* [n_met] those live together with the item to be placed */
     uint64_t *good;              /* [n] offsets of the best packing */
     uint64_t *live;              /* [n_ops + 2] */
-    uint64_t capacity, lowest;   /* no packing that is looked for here has fewer bytes than `lowest` */
+    uint64_t capacity, lowest;   /* no packing searched for here has fewer bytes than `lowest` */
     uint32_t n_waiting, n_placed, n_met;
 } ejection;
 
@@ -47,9 +47,9 @@ typedef struct place {
     uint32_t n_equal;
 } place;
 
-/* --- what is placed --------------------------------------------------------------------------- */
+/* --- placed items ----------------------------------------------------------------------------- */
 
-/* Choices are given up where that makes nothing live above the lowest arena: result and operand are two items again,
+/* Choices are given up where that keeps all live bytes within the lowest arena: result and operand are two items again,
  * which may share a place but need not. */
 static void free_choices(ejection *e) {
     tc_packer *p = e->p;
@@ -191,7 +191,7 @@ static void consider(const ejection *e, place *best, uint64_t cost, uint64_t off
         best->offset = offset;
 }
 
-/* What lies in a range that only moves up: its weight, and the next edges. */
+/* The items in a range that only moves up: their weight, and the next edges. */
 typedef struct sweep {
     uint64_t cost;
     uint32_t begin, end;
@@ -205,7 +205,7 @@ static uint64_t cost_at(const ejection *e, sweep *s, uint64_t from, uint64_t to)
     return s->cost;
 }
 
-/* At the bottom, and on each that lives with it. */
+/* At the bottom, and on each item that is live with it. */
 static void look_upon(const ejection *e, const item *it, place *best) {
     sweep s = {0};
     uint64_t before = NOWHERE;
@@ -234,7 +234,7 @@ static void look_under(const ejection *e, const item *it, place *best) {
     }
 }
 
-/* In the place of each partner. */
+/* At the place of each partner. */
 static void look_over(const ejection *e, uint32_t index, place *best) {
     const item *it = &e->items[index];
     for (uint32_t k = e->partners_from[index]; k < e->partners_from[index + 1]; k++) {
@@ -259,7 +259,7 @@ static void throw_out(ejection *e, uint32_t index, uint64_t offset) {
     e->n_placed = n;
 }
 
-/* Any of those that wait gets a place. */
+/* Places any of those that wait. */
 static void move(ejection *e) {
     uint32_t at = tc_packer_draw(e->p, e->n_waiting), index = e->waiting[at];
     item *it = &e->items[index];
@@ -280,7 +280,7 @@ static void move(ejection *e) {
 
 /* --- the search ------------------------------------------------------------------------------- */
 
-/* The best places, but for what reaches above the capacity. */
+/* The best places, but for items that reach above the capacity. */
 static void begin(ejection *e) {
     e->n_waiting = e->n_placed = 0;
     for (uint32_t i = 0; i < e->n; i++) {
@@ -293,7 +293,7 @@ static void begin(ejection *e) {
     e->p->spans.work += 4 * (uint64_t)e->n;
 }
 
-/* What was found becomes the best packing, with the choices that it takes. */
+/* The places found become the best packing, with their choices. */
 static bool keep(ejection *e) {
     tc_packer *p = e->p;
     tc_plan_problem *problem = p->problem;
@@ -313,7 +313,7 @@ static uint64_t next_capacity(const ejection *e, uint64_t best) {
     return e->p->problem->enough > 0 || above < SHARE ? e->lowest : best - above / SHARE;
 }
 
-/* Below less and less bytes. Returns the bytes of what is in `good`. */
+/* Below fewer and fewer bytes. Returns the bytes of the packing in `good`. */
 static uint64_t search(ejection *e, uint64_t until) {
     uint64_t best = e->p->best;
     while (best > e->lowest && e->p->spans.work < until) {
@@ -363,7 +363,7 @@ static void release(ejection *e) {
     free(e->live);
 }
 
-/* The best packing's, of what lies over another, too. */
+/* The choices of the best packing, too. */
 static void spread_offsets(tc_packer *p) {
     const tc_plan_unit *units = p->units.units;
     for (uint32_t i = 0; i < p->units.n; i++)

@@ -1,14 +1,13 @@
 /* plan_exact.c: a search for places below a capacity, depth first.
  *
- * Any packing can be let sink until each buffer lies on the ground or on another one. So `low`, the lowest place that
- * is left for a buffer, is all that there is to know of what was placed: a buffer placed at its low lifts the low of
- * those that live with it to its top. What is left to place is the state, with its lows; where no life reaches across
- * a step, it falls into two states that know nothing of each other, and what lives through all of a state goes to the
- * top of the arena and is gone.
+ * Any packing can sink until each buffer lies on the ground or on another one. So `low`, the lowest place that is left
+ * for a buffer, sums up all that was placed: placing a buffer at its low lifts the low of all that are live with it to
+ * its top. The state is the set of buffers left to place, with their lows. Where no life crosses a step, it falls into
+ * two independent states. A buffer that is live through all of a state goes to the top of the arena and is done.
  *
  * A state cannot be packed if in some section v plus the bytes of all with low v or more is above the capacity. Else
- * one section is chosen whose lowest low is a valley: what comes next in it can only be one of those that have this
- * low, or nothing, and then the bytes up to the next top are lost. Each packing is in exactly one of these branches.
+ * one section is chosen whose lowest low is a valley: the next buffer in it can only be one of those with this low, or
+ * none, and then the bytes up to the next top are lost. Each packing is in exactly one of these branches.
  *
  * States that failed are kept as hashes: the same buffers with the same bytes left above them come again. Two states of
  * one hash would hide a packing, never make a wrong one. */
@@ -26,7 +25,7 @@ typedef tc_exact_item item;
 #define MOST_BYTES ((size_t)64 << 20) /* of the stack; a search that needs more ends as if out of work */
 #define MISSING UINT64_MAX
 
-/* What is left to place between two steps, by low. */
+/* Buffers left to place between two steps, by low. */
 typedef struct state {
     item *items;
     uint32_t n, first, last;
@@ -37,10 +36,10 @@ typedef struct frame {
     state state;
     uint64_t hash, floor;                 /* of the section: its lowest low */
     uint32_t section, n_candidates, next; /* n_candidates + 1: the section's loss was tried too */
-    uint32_t n_parts, next_part;          /* of what is left behind the candidate */
+    uint32_t n_parts, next_part;          /* of the state left after the candidate */
     item *candidates;                     /* the better one first */
     state *parts;
-    size_t begin, mark; /* of the stack: before the candidates and behind them */
+    size_t begin, mark; /* of the stack: before the candidates and after them */
 } frame;
 
 struct tc_exact {
@@ -65,8 +64,8 @@ struct tc_exact {
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* Large memory, zeros, is the system's and goes back to it: what malloc keeps of memory that was freed would stay
- * resident beside the arena that is planned. */
+/* Large zeroed memory comes from the system and goes back to it: freed memory that malloc keeps would stay resident
+ * beside the planned arena. */
 static void *take(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
@@ -150,7 +149,7 @@ static uint32_t cut(tc_exact *x, const state *s) {
     return n;
 }
 
-/* What lives through all of the state leaves it for the top. False: it does not fit there. */
+/* A buffer that is live through all of the state leaves it for the top. False: it does not fit there. */
 static bool lift_spanning(tc_exact *x, state *s, bool *out_any) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n; i++) {
@@ -196,10 +195,10 @@ static void list_pieces(tc_exact *x, const state *s, uint32_t n_pieces, state *t
     }
 }
 
-/* Cuts a state until no part can be cut and nothing lives through all of a part. The items are the stack's and are
+/* Cuts a state until no part can be cut and no buffer is live through all of a part. The items are the stack's and are
  * moved within it. False: something does not fit, or the stack is full. */
 static bool split(tc_exact *x, state whole, state **out_parts, uint32_t *out_n) {
-    uint32_t end = whole.n + 1, todo = end, n = 0; /* parts from the front, what is to be cut from the end on */
+    uint32_t end = whole.n + 1, todo = end, n = 0; /* parts from the front, states to be cut from the end on */
     state *parts = push(x, end, sizeof *parts);
     if (!parts)
         return false;
@@ -266,7 +265,7 @@ static bool is_candidate(const frame *f, const item *it) {
     return it->low == f->floor && it->first <= f->section && f->section <= it->last;
 }
 
-/* How good it is to go on in this valley, at its tightest section: less is better. */
+/* How promising this valley is, at its tightest section: less is better. */
 static uint64_t rate(tc_exact *x, const frame *f, uint64_t slack) {
     uint64_t n = 0;
     if (x->how->where == TC_EXACT_TIGHT)
@@ -307,7 +306,7 @@ static void choose_section(tc_exact *x, frame *f) {
 
 static uint64_t draw(tc_exact *x) { return tc_plan_random(&x->random) >> 33; }
 
-/* At most 2^61: 36 bits of bytes, 20 of sections, and five times that by chance. */
+/* At most 2^61: 36 bits of bytes, 20 of sections, and a random factor of at most five. */
 static uint64_t rank(tc_exact *x, const item *it) {
     uint64_t life = it->last - it->first + (uint64_t)1, bytes = it->bytes >> x->shift;
     uint64_t key = x->how->order == TC_EXACT_WIDE   ? life << 16
@@ -320,7 +319,7 @@ static bool is_same(const item *a, const item *b) {
     return a->first == b->first && a->last == b->last && a->bytes == b->bytes && a->align == b->align;
 }
 
-/* What may lie on the floor of the section, the better one first; of buffers that are equal one. */
+/* Candidates for the floor of the section, the better one first; of equal buffers one. */
 static bool list_candidates(tc_exact *x, frame *f) {
     const state *s = &f->state;
     uint32_t n = 0;
@@ -359,9 +358,9 @@ static bool enter(tc_exact *x, frame *f, const state *s) {
     return ok;
 }
 
-/* --- what is tried ---------------------------------------------------------------------------- */
+/* --- branches --------------------------------------------------------------------------------- */
 
-/* The n items of `moved`, sorted here, and the m of `others`, which are, by low to `to`. */
+/* Merges the n items of `moved`, sorted here, and the m of `others`, sorted by low, into `to`. */
 static void merge(item *moved, uint32_t n, const item *others, uint32_t m, item *to) {
     for (uint32_t i = 1; i < n; i++) {
         item it = moved[i];
@@ -374,7 +373,7 @@ static void merge(item *moved, uint32_t n, const item *others, uint32_t m, item 
         *to++ = k == m || (i < n && moved[i].low <= others[k].low) ? moved[i++] : others[k++];
 }
 
-/* The state without the candidate, which lies on the floor: what lives with it lies above it. */
+/* The state without the candidate, which lies on the floor: buffers live with it lie above it. */
 static bool place(tc_exact *x, frame *f, const item *placed) {
     const state *s = &f->state;
     uint32_t n = 0, at = 0, i = 0;
@@ -402,7 +401,7 @@ static bool place(tc_exact *x, frame *f, const item *placed) {
     return split(x, (state){items, s->n - 1, 0, 0, s->capacity}, &f->parts, &f->n_parts);
 }
 
-/* The lowest top of what is no candidate and lives with `it`. */
+/* The lowest top of those live with `it` that are no candidates. */
 static uint64_t lowest_top(const frame *f, const item *it) {
     uint64_t lowest = MISSING;
     for (uint32_t i = 0; i < f->state.n; i++) {
@@ -413,7 +412,7 @@ static uint64_t lowest_top(const frame *f, const item *it) {
     return lowest;
 }
 
-/* The state with nothing on the floor of the section: each candidate lies on something that is none, or on another
+/* The state with nothing on the floor of the section: each candidate lies on a buffer that is none, or on another
  * candidate that does. */
 static bool lose(tc_exact *x, frame *f) {
     const state *s = &f->state;
@@ -452,7 +451,7 @@ static bool lose(tc_exact *x, frame *f) {
     return split(x, (state){items, s->n, 0, 0, s->capacity}, &f->parts, &f->n_parts);
 }
 
-/* The next way to go on in a frame. False: there is none. */
+/* The next branch of a frame. False: there is none. */
 static bool advance(tc_exact *x, frame *f) {
     while (!x->full && f->next <= f->n_candidates) {
         uint32_t at = f->next++;

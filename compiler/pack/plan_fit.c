@@ -1,6 +1,7 @@
-/* plan_fit.c: the exact search, asked about less and less bytes: what is live at one time, and some steps between that
- * and the best packing there is. Many short searches in different orders find more than a long one: how long they are
- * follows Luby, Sinclair and Zuckerman, "Optimal speedup of Las Vegas algorithms" (1993): 1 1 2 1 1 2 4 1 1 2 ... */
+/* plan_fit.c: asks the exact search for fewer and fewer bytes: the most that are live at one time, and some steps
+ * between that and the best packing there is. Many short searches in different orders find more than a long one: their
+ * lengths follow Luby, Sinclair and Zuckerman, "Optimal speedup of Las Vegas algorithms" (1993): 1 1 2 1 1 2 4 1 1 2
+ * ... */
 #include "plan_exact.h"
 #include "plan_packer.h"
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static bool is_aligned_alike(const tc_packer *p) {
     return true;
 }
 
-/* Units that lie over nothing, each with the whole life of its chain, sorted by nothing. */
+/* Units that lie over nothing, each with the whole life of its chain, not sorted. */
 static uint32_t list_items(const tc_packer *p, tc_exact_item *items) {
     uint32_t n = 0;
     for (uint32_t k = 0; k < p->n_order; k++) {
@@ -52,9 +53,9 @@ static tc_exact_how next_how(tc_packer *p, uint64_t of_one) {
     return how;
 }
 
-/* Between what is asked for and the best packing, below which the next must be. */
+/* The bytes asked for next: between the bound and the best packing. */
 static uint64_t next_capacity(const tc_packer *p, uint64_t lowest) {
-    static const uint64_t parts[] = {0, 2, 0, 4, 16}; /* of what is between */
+    static const uint64_t parts[] = {0, 2, 0, 4, 16}; /* of the range between */
     uint64_t part = p->problem->enough > 0 ? 0 : parts[p->n_rounds % (sizeof parts / sizeof *parts)];
     return part == 0 ? lowest : lowest + (p->best - 1 - lowest) / part;
 }

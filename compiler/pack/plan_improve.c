@@ -1,5 +1,5 @@
-/* plan_improve.c: the order of the best packing is changed where it fails: what lies at the top of the arena comes
- * earlier and then rests for a while, another one comes at another turn, or a result lies over another operand. */
+/* plan_improve.c: changes the order of the best packing where it fails: a unit at the top of the arena is placed
+ * earlier and then rests for a while, another one changes its turn, or a result lies over another operand. */
 #include "plan_packer.h"
 #include <string.h>
 
@@ -14,7 +14,7 @@ static uint32_t move_to(tc_packer *p, uint32_t from, uint32_t to) {
     return from < to ? from : to;
 }
 
-/* A unit that ends above the bound comes earlier, one that was not raised just now. Returns how many keep their
+/* Places a unit that ends above the bound earlier, but not one that was raised just now. Returns how many keep their
  * turns. */
 static uint32_t raise_top(tc_packer *p) {
     uint32_t from = 0, start = tc_packer_draw(p, p->n_order);
@@ -30,7 +30,7 @@ static uint32_t raise_top(tc_packer *p) {
     return move_to(p, from, tc_packer_draw(p, from + 1));
 }
 
-/* A choice is taken, in the place of those it excludes, or no longer taken. */
+/* Takes a choice, replacing those that it excludes, or drops it. */
 static void change_choice(tc_packer *p) {
     tc_plan_problem *problem = p->problem;
     tc_plan_choice *change = &problem->choices[tc_packer_draw(p, problem->n_choices)];

@@ -1,5 +1,5 @@
-/* plan_orders.c: one buffer after the other in the gap that suits it, in several orders: what fills an arena most, or
- * what meets most, comes first. */
+/* plan_orders.c: places one buffer after the other in the gap that suits it, in several orders: the largest part of the
+ * arena first, or the most conflicts first. */
 #include "plan_packer.h"
 #include <stdlib.h>
 

@@ -1,15 +1,15 @@
 /* plan_pack.c: places for buffers with known lives (dynamic storage allocation). The smallest arena is hard to find;
- * placing one after the other in a gap comes near to what is live at one time when the order is good. So several orders
- * are tried (plan_orders.c). Where that is not near enough, three searches take turns: one in which nothing can be
- * missed below a given capacity (plan_fit.c, plan_exact.c), and, for what is too large for that, one that changes the
- * best order where it fails (plan_improve.c) and one that throws out what is in the way (plan_eject.c). It ends when
- * the arena is what is live, or very nearly, or with the work that was allowed: counted, not timed. */
+ * placing one after the other in a gap comes near to the most that is live at one time when the order is good. So
+ * several orders are tried (plan_orders.c). Where that is not near enough, three searches take turns: one that misses
+ * no packing below a given capacity (plan_fit.c, plan_exact.c), and, for larger problems, one that changes the best
+ * order where it fails (plan_improve.c) and one that ejects units in the way (plan_eject.c). It ends when the arena is
+ * as small as the live bytes, or very nearly, or when the allowed work is used up: counted, not timed. */
 #include "plan_packer.h"
 #include "plan_random.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The usual bounds of the work, about 10 ns each: for a buffer, and for all. And what is near enough: a thousandth. */
+/* The usual bounds of the work, about 10 ns each: for a buffer, and for all. And the tolerance: a thousandth. */
 #define WORK_OF_EACH 20000u
 #define MOST_WORK 30000000u
 #define NEAR 1000
@@ -17,8 +17,8 @@
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
-/* Only operations at which a unit begins matter: what two units share, they share when the later one begins. And where
- * nothing ends between two of these, the later one has all that the earlier one has: they are one step. */
+/* Only operations at which a unit begins matter: two units that overlap do so when the later one begins. And where
+ * nothing ends between two of these, the later one has all units of the earlier one: they are one step. */
 static void number_steps(tc_packer *p) {
     enum { BEGINS = 1, ENDS = 2 };
     uint32_t n = 0, n_ops = p->problem->n_ops;
@@ -133,8 +133,8 @@ static void set_offsets(const tc_packer *p) {
         problem->ops[i].offset = p->best_offsets[problem->n_buffers + i];
 }
 
-/* All searches in turn, each time twice as long: some of them may be the wrong ones for the problem. What throws out
- * what is in the way goes on alone for as long as that helps. */
+/* All searches in turn, each time twice as long: some may not suit the problem. Ejection goes on alone for as long as
+ * it helps. */
 static bool search(tc_packer *p) {
     uint64_t slice = p->limit / 16 + 1;
     bool ok = true, solved = false, helps = false;
@@ -147,7 +147,7 @@ static bool search(tc_packer *p) {
         uint64_t before = p->best;
         ok = ok && tc_packer_eject(p, p->spans.work + (helps ? each : other));
         helps = p->best < before;
-        /* What the exact search has proven holds for the choices as they are. */
+        /* A proof of the exact search holds for the choices as they are. */
         solved = p->problem->n_choices == 0 && p->missing + 1 >= p->best;
     }
     return ok;

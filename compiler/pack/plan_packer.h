@@ -1,4 +1,4 @@
-/* plan_packer.h: a packing in the making: the best one so far, and the ways to a better one. Of plan_pack.c,
+/* plan_packer.h: a packing under construction: the best one so far, and the ways to a better one. Of plan_pack.c,
  * plan_orders.c, plan_improve.c, plan_eject.c and plan_fit.c. */
 #ifndef TC_PLAN_PACKER_H
 #define TC_PLAN_PACKER_H
@@ -22,7 +22,7 @@ typedef struct tc_packer {
     uint64_t enough;         /* no packing need be better */
     uint64_t missing;        /* with the choices of the best packing there is none of so many bytes */
     uint64_t limit;          /* of the work */
-    uint64_t random, thrown; /* thrown: of plan_eject.c, so that the other searches are those there would be without */
+    uint64_t random, thrown; /* thrown: of plan_eject.c; the other searches are the same without it */
     uint32_t n_moves, n_rounds;
     tc_fit fit, best_fit;
 } tc_packer;
@@ -33,10 +33,10 @@ typedef struct tc_packer {
 bool tc_packer_place(tc_packer *p, uint32_t same, uint64_t most, uint64_t *out_top);
 /* The attempt in `offsets` becomes the best packing, of so many bytes. plan_pack.c */
 void tc_packer_keep(tc_packer *p, uint64_t bytes);
-/* As tc_packer_keep, of places that no order led to: the order is the one from the bottom up. False: out of memory.
- * plan_fit.c */
+/* As tc_packer_keep, of places that follow from no order: the order is the one from the bottom up. False: out of
+ * memory. plan_fit.c */
 bool tc_packer_keep_places(tc_packer *p);
-/* The choices of the best packing are taken again. plan_pack.c */
+/* Takes the choices of the best packing again. plan_pack.c */
 void tc_packer_restore(tc_packer *p);
 /* A number from 0 to below - 1. plan_pack.c */
 uint32_t tc_packer_draw(tc_packer *p, uint32_t below);
@@ -47,9 +47,8 @@ uint32_t tc_packer_draw(tc_packer *p, uint32_t below);
 bool tc_packer_try_orders(tc_packer *p, uint32_t peak);
 /* Changes the order where the best packing fails, until the work is `until`. plan_improve.c */
 bool tc_packer_improve(tc_packer *p, uint64_t until);
-/* Looks for places below less and less bytes, throwing out what is in the way, until the work is `until`.
- * plan_eject.c */
+/* Searches for places below fewer and fewer bytes by ejection, until the work is `until`. plan_eject.c */
 bool tc_packer_eject(tc_packer *p, uint64_t until);
-/* Searches below less and less bytes, until the work is `until`. plan_fit.c */
+/* Searches below fewer and fewer bytes, until the work is `until`. plan_fit.c */
 bool tc_packer_fit(tc_packer *p, uint64_t until);
 #endif

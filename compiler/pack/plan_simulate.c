@@ -1,5 +1,5 @@
-/* plan_simulate.c: a problem becomes units, and units the bytes that are live at each operation. One sweep over what
- * begins and what ends. */
+/* plan_simulate.c: a problem becomes units, and units the bytes that are live at each operation, in one sweep over the
+ * beginnings and ends of lives. */
 #include "plan_units.h"
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +128,7 @@ tc_plan_status tc_plan_take_choices(tc_plan_problem *p) {
     return TC_PLAN_OK;
 }
 
-/* --- what is live ----------------------------------------------------------------------------- */
+/* --- live bytes ------------------------------------------------------------------------------- */
 
 void tc_plan_units_profile(const tc_plan_problem *p, const tc_plan_units *u, uint64_t *live) {
     memset(live, 0, (p->n_ops + (size_t)2) * sizeof *live);

@@ -1,5 +1,5 @@
-/* plan_spans.c: the tree of taken spans. A life [first, last] is made of at most two nodes on each level; what is live
- * with it lies in these nodes (any) or covers one of the nodes above (cover). */
+/* plan_spans.c: the tree of taken spans. A life [first, last] is made of at most two nodes on each level; a span that
+ * is live with it lies in these nodes (any) or covers one of the nodes above (cover). */
 #include "plan_spans.h"
 #include "plan_problem.h"
 #include <stdlib.h>
@@ -31,7 +31,7 @@ void tc_spans_clear(tc_spans *s) {
         s->cover[i].n = s->any[i].n = 0;
 }
 
-/* The first span of the list that ends at `offset` or behind. */
+/* The first span of the list that ends at `offset` or after. */
 static uint32_t find(const tc_span_list *list, uint64_t offset) {
     uint32_t low = 0, high = list->n;
     while (low < high) {
@@ -84,7 +84,7 @@ bool tc_spans_add(tc_spans *s, uint32_t first, uint32_t last, tc_span span) {
     return ok;
 }
 
-/* What is read of a list: spans before `next` are below the offset that is looked at. */
+/* The part of a list that was read: spans before `next` are below the current offset. */
 typedef struct cursor {
     const tc_span *next, *end;
 } cursor;

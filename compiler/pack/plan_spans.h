@@ -1,6 +1,6 @@
-/* plan_spans.h: which bytes of an arena are taken during which steps, and where the next one fits. A binary tree over
- * the steps: a node knows the spans of what covers all of its steps, and of what is live in any of them. So a life is
- * looked up in a few nodes, however long it is; spans that touch become one, so that there are few in a node. */
+/* plan_spans.h: which bytes of an arena are taken during which steps, and where the next buffer fits. A binary tree
+ * over the steps: a node knows the spans that cover all of its steps, and those that are live in any of them. So a life
+ * is looked up in a few nodes, however long it is. Spans that touch become one, which keeps the lists short. */
 #ifndef TC_PLAN_SPANS_H
 #define TC_PLAN_SPANS_H
 #include <stdbool.h>
@@ -27,7 +27,7 @@ typedef enum tc_fit { TC_FIT_TIGHTEST, TC_FIT_LOWEST } tc_fit;
 bool tc_spans_make(tc_spans *spans, uint32_t n_steps);
 void tc_spans_free(tc_spans *spans);
 void tc_spans_clear(tc_spans *spans);
-/* A multiple of `align` at which `bytes` are free from `first` to `last`: in the tightest gap or the lowest, or behind
+/* A multiple of `align` at which `bytes` are free from `first` to `last`: in the tightest gap or the lowest, or above
  * everything. */
 uint64_t tc_spans_fit(tc_spans *spans, uint32_t first, uint32_t last, uint64_t bytes, uint64_t align, tc_fit fit);
 /* False: out of memory. */

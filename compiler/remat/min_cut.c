@@ -74,7 +74,7 @@ static bool find_levels(tc_cut *c, uint32_t source, uint32_t sink) {
     return c->level[sink] != NONE;
 }
 
-/* The path so far is at[] of queue[0] to queue[depth - 1]: what fits through all of it goes, and the walk falls back to
+/* The path so far is at[] of queue[0] to queue[depth - 1]: sends as much as fits through all of it, and goes back to
  * the first arc that is full. */
 static uint64_t send(tc_cut *c, uint32_t *depth) {
     uint64_t fits = UINT64_MAX;

@@ -1,8 +1,8 @@
-/* remat_anneal.c: the annealing itself: what is minimised, when a change is kept, which schedule is remembered.
+/* remat_anneal.c: the annealing itself: the objective, when a change is kept, which schedule is remembered.
  *
  * The objective is cost * max(1, peak / budget)^power: FastSA's (equation 1) with its power 1; a higher one leads into
- * tight budgets. Where a course is pressed, an excess counts more and more while the budget is missed, so that no short
- * run ends just outside. A step costs a millionth of the mean step more than it does, so that free ones go, too. */
+ * tight budgets. Where a course is pressed, an excess counts more and more while the budget is missed: no short run
+ * ends just outside. Each step costs a millionth of the mean step extra: this removes free steps, too. */
 #include "remat_anneal.h"
 #include "remat_moves.h"
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define SLOTS_PER_STEP 16
 #define MOST_EXCESS 1e4                     /* whose powers are numbers */
 #define BETWEEN_LOOKS 1024                  /* moves at one temperature, between two looks at the clock */
-#define BETWEEN_SPREADS (UINT64_C(1) << 18) /* moves after which steps are spread evenly again */
+#define BETWEEN_SPREADS (UINT64_C(1) << 18) /* moves after which steps are spaced evenly again */
 /* How an excess presses more while there is one, and less while there is none, from one look to the next. */
 #define PRESS_MORE 1.02
 #define PRESS_LESS 0.98
@@ -142,9 +142,9 @@ void tc_remat_walk_free(tc_remat_walk *w) {
 
 typedef struct objective {
     double budget;
-    double step;  /* what each step costs beside its cost */
+    double step;  /* each step's extra cost */
     double scale; /* the plain cost */
-    double press; /* what an excess counts beside its power: the more, the longer there is one */
+    double press; /* the weight of an excess besides its power: it grows while there is one */
     uint32_t power;
     bool peak_only;
 } objective;
@@ -170,8 +170,8 @@ static bool ends(tc_remat_walk *w) {
     return w->stopped || w->timed_out;
 }
 
-/* What temperatures are parts of: the objective, with the plain cost for the cost. Were it the cost at the time, each
- * run that is added would make the next one easier, without end. */
+/* The unit of temperatures: the objective, with the plain cost for the cost. With the current cost, each run that is
+ * added would make the next one easier, without end. */
 static double scale_of(const tc_remat_walk *w, const objective *o, double value) {
     return o->peak_only ? value : value / ((double)w->state.cost + o->step * w->state.n_steps) * o->scale;
 }

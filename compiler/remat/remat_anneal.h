@@ -1,11 +1,11 @@
-/* remat_anneal.h: simulated annealing of one schedule, and what the search and its parts share. */
+/* remat_anneal.h: simulated annealing of one schedule, and declarations that the search and its parts share. */
 #ifndef TC_REMAT_ANNEAL_H
 #define TC_REMAT_ANNEAL_H
 #include "remat_random.h"
 #include "remat_search.h"
 #include "remat_state.h"
 
-/* A walk through schedules, of which it keeps the best that it has seen. */
+/* A walk through schedules that keeps the best one seen. */
 typedef struct tc_remat_walk {
     const tc_remat_problem *problem;
     const tc_remat_options *options;
@@ -17,14 +17,14 @@ typedef struct tc_remat_walk {
     tc_remat_schedule best; /* room for `best_room` steps */
     uint32_t best_room;
     uint32_t *kept;    /* [n_slots] slots of the best since the state was loaded */
-    uint32_t *changed; /* [n_changed] slots in which `kept` is behind the state, or more than can be listed */
+    uint32_t *changed; /* [n_changed] slots in which `kept` lags the state, or more than can be listed */
     uint32_t n_changed, n_slots;
     bool fresh; /* `kept` is better than `best` */
     tc_remat_live kept_live;
-    bool has_twins; /* some node makes what another makes */
+    bool has_twins; /* some node makes a value that another makes, too */
     bool stopped, timed_out;
     double end;               /* seconds of the clock; 0: none */
-    void (*look)(void *user); /* now and then; NULL: nobody watches */
+    void (*look)(void *user); /* now and then; NULL: not wanted */
     void *look_user;
 } tc_remat_walk;
 
@@ -34,7 +34,7 @@ typedef struct tc_remat_course {
     double hot, cold;
     uint64_t moves;
     uint32_t power;    /* of the excess in the objective: cost * max(1, peak / budget)^power */
-    uint32_t anchored; /* of 256 runs that are added, as many stand before a reader of what they make */
+    uint32_t anchored; /* of 256 runs that are added, as many stand before a reader of their results */
     bool order_only;   /* minimises the peak by order alone */
     bool until_met;    /* ends as soon as the budget is met */
     bool pressed;      /* an excess counts the more, the longer the budget is missed */
@@ -48,12 +48,12 @@ void tc_remat_walk_free(tc_remat_walk *walk);
 tc_remat_status tc_remat_walk_from(tc_remat_walk *walk, const uint32_t *steps, uint32_t n_steps);
 /* Forgets the best. */
 void tc_remat_walk_forget(tc_remat_walk *walk);
-/* What the schedule takes now. */
+/* The cost and peak of the schedule now. */
 tc_remat_live tc_remat_live_now(const tc_remat_walk *walk);
 /* Keeps a change, and the schedule if it is the best. */
 void tc_remat_walk_keep(tc_remat_walk *walk);
-/* Writes down in `best` what was kept. */
+/* Copies the kept schedule to `best`. */
 tc_remat_status tc_remat_walk_write(tc_remat_walk *walk);
-/* Anneals from where the walk is. */
+/* Anneals from the current schedule. */
 tc_remat_status tc_remat_anneal(tc_remat_walk *walk, const tc_remat_course *course);
 #endif

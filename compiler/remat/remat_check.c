@@ -1,5 +1,5 @@
-/* remat_check.c: whether a problem and a schedule make sense, and what the schedule takes, the slow way: step by step,
- * life by life. It reads problem and schedule alone, so that it can doubt the search. */
+/* remat_check.c: whether a problem and a schedule are valid, and the schedule's cost and peak, the slow way: step by
+ * step, life by life. It reads problem and schedule alone: it checks the search. */
 #include "remat_problem.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 /* --- problems --------------------------------------------------------------------------------- */
 
-/* Sets bit `bit` of each; what has a bit of `bits` already is there twice. */
+/* Sets bit `bit` of each; a value that has a bit of `bits` already is there twice. */
 static const char *mark_all(const tc_remat_problem *p, const uint32_t *values, uint32_t n, uint8_t *marks,
                             uint8_t bit) {
     for (uint32_t i = 0; i < n; i++) {
@@ -81,7 +81,7 @@ static const char *check_reads(const tc_remat_problem *p, const uint32_t *steps,
     return NULL;
 }
 
-/* The next pinned step from *t on, or TC_REMAT_NONE behind the last. */
+/* The next pinned step from *t on, or TC_REMAT_NONE after the last. */
 static uint32_t next_pinned(const tc_remat_problem *p, const uint32_t *steps, uint32_t n_steps, uint32_t *t) {
     while (*t < n_steps)
         if (p->nodes[steps[(*t)++]].pinned)
@@ -116,7 +116,7 @@ const char *tc_remat_check_steps(const tc_remat_problem *p, const uint32_t *step
     return wrong;
 }
 
-/* --- what a schedule takes -------------------------------------------------------------------- */
+/* --- cost and peak of a schedule -------------------------------------------------------------- */
 
 /* A production of a value, in the order of steps. */
 typedef struct life {
@@ -129,7 +129,7 @@ typedef struct simulation {
     uint32_t n_steps;
     life *lives;      /* [of all steps' outputs] */
     uint32_t *latest; /* [values] the life that a step reads */
-    uint64_t *live;   /* [steps + 1] first how much more is live than in the step before, then how much */
+    uint64_t *live;   /* [steps + 1] first how much more is live than in the step before, then how much is live */
     uint64_t *left;   /* [values] bytes of operands and results that no over has taken; of one step */
 } simulation;
 
@@ -141,7 +141,7 @@ static uint64_t all_values(const tc_remat_problem *p) {
     return sum;
 }
 
-/* No sum of what is live, and none of costs, leaves 2^63 then. */
+/* No sum of live bytes, and none of costs, exceeds 2^63 then. */
 static bool too_big(const tc_remat_problem *p, const uint32_t *steps, uint32_t n_steps) {
     uint64_t values = all_values(p), cost = 0;
     for (uint32_t t = 0; t < n_steps; t++) {
@@ -164,7 +164,7 @@ static void find_lives(simulation *s) {
             s->lives[n_lives++] = (life){n->outputs[i], t, t};
         }
     }
-    /* What is there at the end ends in no step. */
+    /* A value that is there at the end ends in no step. */
     for (uint32_t v = 0; v < s->p->n_values; v++)
         if (s->p->values[v].is_output)
             s->lives[s->latest[v]].last = s->n_steps;

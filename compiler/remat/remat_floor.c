@@ -1,5 +1,5 @@
-/* remat_floor.c: bytes without which no schedule gets by: what one node must have at hand, for the nodes that every
- * schedule runs, and for values that several can make, for the most frugal of these. */
+/* remat_floor.c: a lower bound for the bytes of any schedule: the working set of one node, for the nodes that every
+ * schedule runs, and for values that several nodes can make, the smallest among these. */
 #include "remat_nodes.h"
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ static void need(floor_search *s, uint32_t value) {
     }
 }
 
-/* What all makers of the value read has to be made, too. Returns the least working set of a maker. */
+/* All values that each of the makers reads have to be made, too. Returns the least working set of a maker. */
 static uint64_t least_maker(floor_search *s, uint32_t value, uint32_t *out_node) {
     const tc_remat_problem *p = s->p;
     const uint32_t *makers = s->makers.makers + s->makers.first[value];

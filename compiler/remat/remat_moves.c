@@ -64,7 +64,7 @@ static uint32_t any_maker(tc_remat_walk *w, uint32_t value) {
     return m->makers[m->first[value] + (of > 1 ? tc_remat_below(&w->random, of) : 0)];
 }
 
-/* Makes an operand of the step in `reader` anew, some way before it. Returns where, or n_slots. */
+/* Recomputes an operand of the step in `reader`, some way before it. Returns where, or n_slots. */
 static uint32_t add_before(tc_remat_walk *w, uint32_t reader, double most_cost) {
     const tc_remat_node *n = &w->problem->nodes[w->state.slots[reader]];
     if (n->n_inputs == 0)
@@ -83,7 +83,7 @@ static bool add(tc_remat_walk *w, const tc_remat_course *course, double most_cos
     if (tc_remat_below(r, 256) < course->anchored) {
         uint32_t slot = add_before(w, random_step(w), most_cost);
         bool added = slot < w->state.n_slots;
-        /* A chain: what is made anew reads what is made anew, and one that stops short of it keeps more alive. */
+        /* A chain: recomputed values read recomputed values; a chain that stops early keeps more alive. */
         while (slot < w->state.n_slots && tc_remat_below(r, 4) == 0)
             slot = add_before(w, slot, most_cost);
         return added;
@@ -138,7 +138,7 @@ static bool exchange(tc_remat_walk *w, double most_cost) {
 }
 
 bool tc_remat_move(tc_remat_walk *w, const tc_remat_course *course, double most_cost) {
-    /* All that ran has been taken away, as nobody asks for its results: there is no step to begin with. */
+    /* All runs have been removed, as no step needs their results: there is no step to begin with. */
     if (w->state.n_steps == 0)
         return false;
     if (course->order_only)
@@ -152,7 +152,7 @@ bool tc_remat_move(tc_remat_walk *w, const tc_remat_course *course, double most_
         return add(w, course, most_cost);
     if (kind < 240)
         return take_away(w);
-    /* One for another, which each alone might be too dear or too large. */
+    /* Adds one and removes another: each change alone might be too dear or too large. */
     if (!take_away(w))
         return false;
     if (w->state.n_steps > 0)

@@ -1,4 +1,4 @@
-/* remat_nodes.c: nodes that make the same, and those that make a value. */
+/* remat_nodes.c: nodes with the same results, and the nodes that make a value. */
 #include "remat_nodes.h"
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ bool tc_remat_makers_make(tc_remat_makers *m, const tc_remat_problem *p) {
             m->first[p->nodes[n].outputs[i] + 2]++;
     for (uint32_t v = 0; v < p->n_values; v++)
         m->first[v + 2] += m->first[v + 1];
-    /* Value v begins in first[v + 1] now, which listing its makers moves to where the next one begins. */
+    /* Value v begins in first[v + 1] now; listing its makers moves that to where the next one begins. */
     for (uint32_t n = 0; n < p->n_nodes; n++)
         for (uint32_t i = 0; i < p->nodes[n].n_outputs; i++)
             m->makers[m->first[p->nodes[n].outputs[i] + 1]++] = n;

@@ -1,4 +1,4 @@
-/* remat_nodes.h: what nodes of a problem read and make. Of those parts of the search that ask. */
+/* remat_nodes.h: the values that nodes of a problem read and make. For the parts of the search that ask. */
 #ifndef TC_REMAT_NODES_H
 #define TC_REMAT_NODES_H
 #include "remat_problem.h"
@@ -13,8 +13,7 @@ static inline bool tc_remat_reads(const tc_remat_node *n, uint32_t value) {
 /* In any order. remat_nodes.c */
 bool tc_remat_same_outputs(const tc_remat_node *a, const tc_remat_node *b);
 
-/* Nodes by what they make: of value v those from makers[first[v]] to before makers[first[v + 1]], in ascending order.
- */
+/* Nodes by their results: of value v those from makers[first[v]] to before makers[first[v + 1]], in ascending order. */
 typedef struct tc_remat_makers {
     uint32_t *first, *makers; /* [n_values + 1] and more, [outputs of all nodes]: malloc, tc_remat_makers_free */
 } tc_remat_makers;

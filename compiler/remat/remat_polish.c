@@ -32,7 +32,7 @@ static uint32_t list_spare(const tc_remat_walk *w, dear *out) {
     return n;
 }
 
-/* Keeps what was changed if it is for the better, or else takes it back. */
+/* Keeps the change if it is for the better, or else undoes it. */
 static bool judge(tc_remat_walk *w, const tc_remat_live *before) {
     tc_remat_live now = tc_remat_live_now(w);
     uint64_t budget = w->options->budget;
@@ -54,7 +54,7 @@ static bool leave_out(tc_remat_walk *w, dear *spare) {
         if (!tc_remat_removable(&w->state, slot) || !tc_remat_order_allows(w, slot, TC_REMAT_NONE))
             continue;
         tc_remat_put(&w->state, slot, TC_REMAT_NONE);
-        /* A free one that nobody misses goes, too. */
+        /* A free step without a reader is removed, too. */
         tc_remat_live now = tc_remat_live_now(w);
         if (now.cost == before.cost && now.peak_bytes <= before.peak_bytes) {
             tc_remat_walk_keep(w);

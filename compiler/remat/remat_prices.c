@@ -1,11 +1,11 @@
-/* remat_prices.c: prices of bytes at which what is kept across the turn fits the budget.
+/* remat_prices.c: prices of bytes at which the values kept across the turn fit the budget.
  *
- * A value that is kept pays for each step that it waits behind the turn: a price times the step's weight. The price is
- * searched for the lowest that meets the budget, which is the cheapest mixture of what is best at two prices; as blocks
- * that are alike differ in how long they wait, they change over one after the other. Then steps at which much is live
- * get more weight, and those at which little is get less (multiplicative weights: Arora, Hazan, Kale, 2012), and the
- * price is searched again; all that for few stages and many: what waits for long in few stages when it was made again
- * is made once more in many, or kept. */
+ * A value that is kept pays for each step that it waits after the turn: a price times the step's weight. The search
+ * finds the lowest price that meets the budget, which is the cheapest mixture of the best choices at two prices; as
+ * blocks that are alike differ in how long they wait, they change over one after the other. Then steps at which much is
+ * live get more weight, and those at which little is get less (multiplicative weights: Arora, Hazan, Kale, 2012), and
+ * the price is searched again. All that is done for few stages and for many: a value that waits for long after it was
+ * recomputed in one of few stages is recomputed once more in one of many, or kept. */
 #include "remat_search.h"
 #include "remat_turn.h"
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define LAST_PRICE (28u << FINE)  /* at which nothing is kept */
 #define LOWEST 8                  /* the power of two of the lowest price */
 #define WHOLE 24                  /* the power of two of all weights together */
-#define USUAL_STAGES 18           /* with which is begun */
+#define USUAL_STAGES 18           /* to begin with */
 #define MOST_LEVELS 16            /* turns, one after the other */
 #define PATIENCE 4                /* rounds that bring nothing */
 #define MOST_TRIALS 128           /* of numbers of stages and of weights */
@@ -29,13 +29,13 @@ typedef struct search {
     uint64_t budget, work, max_work, limit; /* limit: of the work so far, for the time being */
     const volatile sig_atomic_t *stop;      /* NULL, or not 0: end with the best so far */
     tc_remat_turn turn;
-    uint32_t n_slots;        /* steps behind the turn, and the end */
+    uint32_t n_slots;        /* steps after the turn, and the end */
     uint64_t *weight;        /* [n_slots] of a step: its share of the price, in 2^-WHOLE */
     uint64_t *price;         /* [n_slots] of a byte from the turn to a step */
-    uint64_t *given;         /* [n_slots] what is live where nothing is made again */
-    uint64_t *top;           /* [n_slots] the most that is live at and right before a step in the schedule tried last */
+    uint64_t *given;         /* [n_slots] live bytes where nothing is recomputed */
+    uint64_t *top;           /* [n_slots] the most live bytes at and right before a step in the schedule tried last */
     uint64_t *live;          /* [max_steps] */
-    uint32_t *steps, *slots; /* [max_steps] the schedule that was tried last; for which step behind the turn */
+    uint32_t *steps, *slots; /* [max_steps] the schedule that was tried last; for which step after the turn */
     uint32_t n_steps, max_steps;
     uint32_t first_price;      /* below it all is kept */
     tc_remat_live here, local; /* of the schedule that was tried last; of the best one of a trial */
@@ -75,7 +75,7 @@ static void find_tops(search *s) {
             s->top[s->slots[i] - s->turn.turn] = s->live[i];
 }
 
-/* Whether the schedule at this price fits; s->here is what it takes. */
+/* Whether the schedule at this price fits; s->here is its cost and peak. */
 static bool try_price(search *s, uint32_t e) {
     uint64_t price = price_at(e), sum = 0;
     for (uint32_t i = 0; i < s->n_slots; i++) {
@@ -99,7 +99,7 @@ static bool try_price(search *s, uint32_t e) {
     return s->here.peak_bytes <= s->budget;
 }
 
-/* Whether a higher price leads nowhere: what fits costs less already. */
+/* Whether a higher price leads nowhere: a schedule that fits costs less already. */
 static bool costs_too_much(const search *s) {
     return s->best.live.peak_bytes <= s->budget && s->here.cost != UINT64_MAX &&
            s->here.cost > s->best.live.cost + s->best.live.cost / 16;
@@ -147,7 +147,7 @@ static void weigh_turn(search *s) {
     make_whole(s);
 }
 
-/* As much as is live beyond the budget where nothing is made again. */
+/* As much as is live beyond the budget where nothing is recomputed. */
 static void weigh_excess(search *s) {
     uint64_t most = 0;
     for (uint32_t i = 0; i < s->n_slots; i++)
@@ -176,7 +176,7 @@ static void reweigh(search *s) {
 typedef struct trial {
     uint32_t n_stages, price;
     void (*weigh)(search *s);
-    tc_remat_live live; /* what it came to */
+    tc_remat_live live; /* the result */
     bool shares, done;  /* tc_remat_turn's; finely */
 } trial;
 
@@ -213,7 +213,7 @@ static void try_finely(search *s, const trial *t) {
 
 /* --- turns ------------------------------------------------------------------------------------ */
 
-/* About the highest price at which nothing has come of it yet. */
+/* About the highest price that has led to nothing yet. */
 static uint32_t find_first_price(search *s, uint64_t peak) {
     weigh_excess(s);
     uint32_t low = 0, high = LAST_PRICE;
@@ -261,7 +261,7 @@ static trial *most_promising(const search *s, trial *trials, uint32_t n, uint32_
     return best;
 }
 
-/* Nor are those tried that came to the same. */
+/* Nor are those tried that led to the same result. */
 static void set_done(trial *trials, uint32_t n, const trial *one, uint32_t kind) {
     tc_remat_live live = one->live;
     for (uint32_t i = 0; i < n; i++)
@@ -285,7 +285,7 @@ static uint32_t list_stages(const search *s, uint32_t *numbers) {
     return n;
 }
 
-/* All trials coarsely, then those that promise most more closely. */
+/* All trials coarsely, then the most promising more closely. */
 static void search_trials(search *s) {
     trial trials[MOST_TRIALS];
     uint32_t numbers[MOST_TRIALS / KINDS], n_numbers = list_stages(s, numbers), n = 0, from = s->first_price;
@@ -319,7 +319,7 @@ static void search_turn(search *s, const tc_remat_schedule *given, uint32_t at) 
     tc_remat_turn_free(&s->turn);
 }
 
-/* Where one turn is not enough, the schedule that it left has another. */
+/* Where one turn is not enough, the schedule found for it has another. */
 static void search_turns(search *s, uint32_t turn) {
     for (uint32_t level = 0; level < MOST_LEVELS && s->best.live.peak_bytes > s->budget; level++) {
         set_limit(s, 1);

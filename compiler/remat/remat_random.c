@@ -1,5 +1,5 @@
-/* remat_random.c: numbers that decide. Errors below 1e-13 of exp and log do not matter here; that they are the same
- * everywhere does. */
+/* remat_random.c: numbers that decide. Errors below 1e-13 of exp and log do not matter here; results must be the same
+ * on every machine. */
 #include "remat_random.h"
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* remat_search.c: a schedule that fits a budget, from several beginnings: each is annealed for a share of the work, in
- * several ways, and what came out best is annealed further. */
+ * several ways, and the best result is annealed further. */
 #include "remat_search.h"
 #include "remat_anneal.h"
 #include "remat_polish.h"
@@ -31,8 +31,8 @@ static const tc_remat_course ways[] = {
 };
 #define N_WAYS (sizeof ways / sizeof *ways)
 
-/* With few moves for each node what fits is not heated so much that it has to be found again: a schedule of prices is
- * better than what a hot run comes to in that time. */
+/* With few moves for each node, a schedule that fits is not heated until it is lost: a schedule of prices is better
+ * than the result of a hot run in that time. */
 static const tc_remat_course warm[] = {
     {.hot = 1e-3, .cold = 1e-7, .power = 4, .anchored = 180},
     {.hot = 3e-3, .cold = 1e-7, .power = 4, .anchored = 180},
@@ -112,7 +112,7 @@ static void report(search *s) {
 
 static void look(void *user) { report(user); }
 
-/* Nothing better is to be found, or nobody wants it. */
+/* Nothing better is to be found, or the caller asked to stop. */
 static bool over(const search *s) {
     const tc_remat_live *live = &s->outcome->best.live;
     return (is_met(s) && live->cost <= s->plain_cost) || s->walk.stopped || s->walk.timed_out;
@@ -120,7 +120,7 @@ static bool over(const search *s) {
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
-/* Anneals a beginning; what comes out is offered and, if `out` is not NULL, copied. */
+/* Anneals a beginning; the result is offered and, if `out` is not NULL, copied. */
 static tc_remat_status run(search *s, const tc_remat_schedule *from, const tc_remat_course *way, uint64_t moves,
                            tc_remat_schedule *out) {
     tc_remat_course course = *way;
@@ -153,7 +153,7 @@ static const tc_remat_schedule *beginning(const search *s, uint32_t i) {
     return i < s->n_beginnings ? &s->beginnings[i] : &s->options->beginnings[i - s->n_beginnings];
 }
 
-/* *out_found has no steps where prices know nothing. */
+/* *out_found has no steps where prices find nothing. */
 static tc_remat_status begin_with_prices(search *s, uint64_t work, tc_remat_schedule *out_found) {
     s->phase = "prices";
     tc_remat_status status =
@@ -170,7 +170,7 @@ static void add_beginning(search *s, const tc_remat_schedule *schedule) {
     s->beginnings[s->n_beginnings++] = *schedule;
 }
 
-/* Prices come first, as they soon have a plan: whoever interrupts has that. Runs begin with the order. */
+/* Prices come first, as they soon have a plan: an interrupted search returns that. Runs begin with the order. */
 static tc_remat_status find_beginnings(search *s, uint64_t moves) {
     tc_remat_schedule given = {(uint32_t *)s->p->steps, s->p->n_steps, {0}}, ordered = {0}, priced = {0}, copy = {0};
     tc_remat_status status = begin_with_prices(s, s->options->work > 0 ? moves : 0, &priced);

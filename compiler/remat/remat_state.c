@@ -1,12 +1,12 @@
-/* remat_state.c: how much is live, kept up to date while steps come and go.
+/* remat_state.c: the live bytes, kept up to date while steps are added and removed.
  *
  * A production p of a value is live in the slots from p to its end: the last reader before the next production q, or p
  * itself; without a q, the last slot if the value is an output. Each change of a reader or a production lengthens,
  * shortens, splits or joins lives: one addition to a range of slots, two at most (FastSA, section 2.2.1).
  *
- * The tree over slots has in each node how much more is live at the most in its slots than in those of its sibling and
- * itself, whichever has more: of two siblings the greater is 0, and the sum from the root to a slot is what is live
- * there. The same lives give the same tree, whatever came in between. */
+ * Each node of the tree over slots holds by how much the maximum in its slots exceeds the maximum of the siblings'
+ * common part: of two siblings the greater holds 0, and the sum from the root to a slot is the slot's live bytes. The
+ * same lives give the same tree, whatever happened in between. */
 #include "remat_state.h"
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +136,7 @@ static uint64_t laid_over(tc_remat_state *s, uint32_t slot, const tc_remat_node 
     return taken;
 }
 
-/* After a change of what dies in a slot. */
+/* After a change of the values that die in a slot. */
 static void refresh(tc_remat_state *s, uint32_t slot) {
     uint32_t node = s->slots[slot];
     if (!s->laid || node == TC_REMAT_NONE || s->problem->nodes[node].n_overs == 0)
@@ -148,8 +148,8 @@ static void refresh(tc_remat_state *s, uint32_t slot) {
 
 /* --- readers and productions ------------------------------------------------------------------ */
 
-/* The slots by which a reader lengthens a life, once it is taken out or before it is put in: +1 or -1 times the bytes.
- * The life ends elsewhere then. */
+/* The slots by which a reader lengthens a life, computed while it is out: +1 or -1 times the bytes. Without it the life
+ * ends elsewhere. */
 static void count_reader(tc_remat_state *s, uint32_t value, uint32_t slot, int sign) {
     around near = productions_around(s, value, slot);
     uint32_t end = end_of_life(s, value, near.before, near.after);
@@ -180,8 +180,8 @@ static void remove_reader(tc_remat_state *s, uint32_t value, uint32_t slot) {
     refresh_before(s, value, slot);
 }
 
-/* What a production changes, while it is not there: it begins a life, or it cuts one in two, and what lies between the
- * last reader and itself is free. */
+/* The effect of a production, computed while it is out: it begins a life, or it cuts one in two and frees the slots
+ * between the last reader and itself. */
 static void count_production(tc_remat_state *s, uint32_t value, uint32_t slot, int sign) {
     int64_t bytes = sign * (int64_t)s->problem->values[value].bytes;
     around near = productions_around(s, value, slot);
@@ -297,7 +297,7 @@ void tc_remat_undo(tc_remat_state *s) {
     }
 }
 
-/* --- what may be changed ---------------------------------------------------------------------- */
+/* --- possible changes ------------------------------------------------------------------------- */
 
 uint32_t tc_remat_earliest(const tc_remat_state *s, uint32_t node) {
     const tc_remat_node *n = &s->problem->nodes[node];
@@ -330,7 +330,7 @@ uint32_t tc_remat_latest(const tc_remat_state *s, uint32_t slot) {
         uint32_t next = at_or_after(used, slot);
         if (near.before != s->n_slots || next == used->n)
             continue;
-        /* The first reader of all, unless the value is made anew before it. */
+        /* The first reader of all, unless the value is recomputed before it. */
         if (used->at[next] < near.after && used->at[next] < latest)
             latest = used->at[next];
     }

@@ -1,10 +1,10 @@
-/* remat_turn.c: what is kept across a turn at given prices, and the schedule that follows.
+/* remat_turn.c: which values are kept across a turn at given prices, and the schedule that follows.
  *
- * The network: a vertex for each value, "behind the turn it is there", and for each node before the turn, "it runs
- * again". Values that are read behind the turn hang on the source without end; a value's edge to its maker is cut where
+ * The network: a vertex for each value, "it is there after the turn", and for each node before the turn, "it runs
+ * again". Values that are read after the turn hang on the source without end; a value's edge to its maker is cut where
  * the value is kept (its price); a node's edge to the sink where it runs again (its cost); a node's edges to its
- * operands are endless, as it needs them. The cheapest cut is the cheapest choice. A step with another form is a vertex
- * too: "the given form runs", cut off from the source for the difference in cost, endless to what only it needs. */
+ * operands are endless, as it needs them. The cheapest cut is the cheapest choice. A step with a variant is a vertex
+ * too: "the given node runs", cut off from the source for the difference in cost, endless to what only it needs. */
 #include "remat_turn.h"
 #include "remat_nodes.h"
 #include <stdlib.h>
@@ -65,19 +65,19 @@ static void find_units(tc_remat_turn *t) {
     for (uint32_t v = 0; v < p->n_values; v++)
         t->bytes[v] = scaled(p->values[v].bytes, byte_shift);
     for (uint32_t n = 0; n < p->n_nodes; n++)
-        t->cost[n] = scaled(t->cost[n], cost_shift) + 1; /* what costs nothing is not done for nothing */
+        t->cost[n] = scaled(t->cost[n], cost_shift) + 1; /* whatever costs nothing still needs a reason to run */
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* Whether what a step behind the turn reads was made before the turn. */
+/* Whether the values read by a step after the turn were made before the turn. */
 static bool is_from_before(const tc_remat_turn *t, uint32_t value, uint32_t step) {
     return t->maker[value] != NONE && t->again[value] >= step;
 }
 
-/* --- other forms ------------------------------------------------------------------------------ */
+/* --- variants --------------------------------------------------------------------------------- */
 
-/* Bytes that `n` reads of what was made before the turn, and `other` does not. */
+/* Bytes made before the turn that `n` reads and `other` does not. */
 static uint64_t reads_beside(const tc_remat_turn *t, const tc_remat_node *n, const tc_remat_node *other) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < n->n_inputs; i++)
@@ -86,7 +86,7 @@ static uint64_t reads_beside(const tc_remat_turn *t, const tc_remat_node *n, con
     return sum;
 }
 
-/* Whether all that the form reads is there at this step, be it made before the turn or behind. */
+/* Whether all operands of the variant are there at this step, made before the turn or after. */
 static bool can_run(const tc_remat_turn *t, const tc_remat_node *form, uint32_t step) {
     for (uint32_t i = 0; i < form->n_inputs; i++)
         if (t->maker[form->inputs[i]] == NONE && t->again[form->inputs[i]] >= step)
@@ -94,7 +94,7 @@ static bool can_run(const tc_remat_turn *t, const tc_remat_node *form, uint32_t 
     return !form->pinned;
 }
 
-/* The form that saves the most bytes. `by_output`, `next` list the nodes that make the same first output. */
+/* The variant that saves the most bytes. `by_output`, `next` list the nodes that make the same first output. */
 static void find_form(tc_remat_turn *t, uint32_t s, const uint32_t *by_output, const uint32_t *next) {
     const tc_remat_node *nodes = t->problem->nodes, *n = &nodes[t->steps[s]];
     uint64_t most = 0;
@@ -149,7 +149,7 @@ bool tc_remat_turn_make(tc_remat_turn *t, const tc_remat_problem *p, const uint3
 
 /* --- stages ----------------------------------------------------------------------------------- */
 
-/* Bytes that are read both before a step and from it on, of what was made before the turn; [n_steps - turn + 1]. */
+/* Bytes made before the turn that are read both before a step and from it on; [n_steps - turn + 1]. */
 static void count_both_sides(tc_remat_turn *t, uint64_t *both) {
     uint32_t *first = t->seen;
     for (uint32_t v = 0; v < t->problem->n_values; v++)
@@ -208,7 +208,7 @@ static uint64_t keep_price(const tc_remat_turn *t, uint32_t value, uint32_t step
     return price_of(t->bytes[value], t->price[step - t->turn]);
 }
 
-/* What running again costs: no more than to leave the results for a stage behind, which needs not run it then. */
+/* The cost of running again: no more than keeping the results of an earlier stage, which then need not run again. */
 static uint64_t cost_again(const tc_remat_turn *t, uint32_t node, uint32_t step) {
     const tc_remat_node *n = &t->problem->nodes[node];
     uint64_t sum = 1;
@@ -219,7 +219,7 @@ static uint64_t cost_again(const tc_remat_turn *t, uint32_t node, uint32_t step)
     return sum < t->cost[node] ? sum : t->cost[node];
 }
 
-/* Takes a value into the network, needed at `step`, which costs `path` when everything from there to it runs again. */
+/* Adds a value to the network, needed at `step`; `path` is the cost when everything from there to it runs again. */
 static void take_member(tc_remat_turn *t, uint32_t value, uint32_t step, uint64_t path, uint32_t stage) {
     if (t->kept[value] > stage || t->vertex[value] != NONE)
         return;
@@ -229,7 +229,7 @@ static void take_member(tc_remat_turn *t, uint32_t value, uint32_t step, uint64_
     t->members[t->n_members++] = value;
 }
 
-/* What the stage reads. Returns what keeping all of it would cost. */
+/* The values that the stage reads. Returns the cost of keeping all of them. */
 static uint64_t take_reads(tc_remat_turn *t, uint32_t begin, uint32_t end, uint32_t stage) {
     const tc_remat_problem *p = t->problem;
     uint64_t bound = 0;
@@ -254,8 +254,8 @@ static uint64_t take_reads(tc_remat_turn *t, uint32_t begin, uint32_t end, uint3
     return bound;
 }
 
-/* And all that this can be made of, but for what costs more to come to than keeping all would. Returns how many edges
- * that takes. */
+/* And all values that these can be made of, except where reaching them costs more than keeping all would. Returns how
+ * many edges that takes. */
 static uint32_t take_makers(tc_remat_turn *t, uint64_t bound, uint32_t begin, uint32_t stage) {
     const tc_remat_problem *p = t->problem;
     uint32_t edges = 0;
@@ -338,7 +338,7 @@ static bool choose_stage(tc_remat_turn *t, uint32_t begin, uint32_t end, uint32_
     return ok;
 }
 
-/* From the last stage to the first: what a later one keeps is there for all before it. */
+/* From the last stage to the first: values kept for a later one are there for all before it. */
 bool tc_remat_turn_choose(tc_remat_turn *t, const uint64_t *price) {
     t->price = price;
     memset(t->kept, 0, t->problem->n_values * sizeof *t->kept);
@@ -362,10 +362,10 @@ bool tc_remat_turn_choose(tc_remat_turn *t, const uint64_t *price) {
 typedef struct builder {
     tc_remat_turn *t;
     uint32_t *steps, *slots;
-    uint32_t n, max, now; /* now: the step of the old schedule that is dealt with */
+    uint32_t n, max, now; /* now: the current step of the old schedule */
 } builder;
 
-/* Whether a value is to be made again before the step that reads it now. */
+/* Whether a value is to be recomputed before the step that reads it now. */
 static bool is_missing(builder *b, uint32_t value) {
     tc_remat_turn *t = b->t;
     if (!is_from_before(t, value, b->now) || t->kept[value] > t->stage[b->now])
@@ -405,7 +405,7 @@ static bool make_again(builder *b, uint32_t value) {
         t->stack_at[depth - 1] = i;
         if (i < n->n_inputs) {
             if (depth == t->problem->n_nodes)
-                return false; /* two forms that make each other's operands */
+                return false; /* two variants that make each other's operands */
             t->stack[depth] = t->maker[n->inputs[i]];
             t->stack_at[depth++] = 0;
         } else {
@@ -417,7 +417,7 @@ static bool make_again(builder *b, uint32_t value) {
     return true;
 }
 
-/* Leaves out what nobody reads, from `begin` on. */
+/* Leaves out steps without a reader, from `begin` on. */
 static uint32_t drop_unread(tc_remat_turn *t, uint32_t *steps, uint32_t *slots, uint32_t begin, uint32_t n) {
     const tc_remat_problem *p = t->problem;
     for (uint32_t v = 0; v < p->n_values; v++)

@@ -12,12 +12,12 @@ typedef struct tc_shape_ctx {
 } tc_shape_ctx;
 
 /* Infers types and contents of all values of the graph and of nested graphs, in order. Every value that a known op
- * produces gets a type; a type given in the file is merged with what is inferred. A contradiction is TC_BAD_INPUT and
- * names the node. Nodes of unknown ops keep what the file says of their results. Runs on the canonical opset; before
- * upgrade use it only through tc_infer_node for nodes that are canonical already. */
+ * produces gets a type; a type given in the file is merged with the inferred one. A contradiction is TC_BAD_INPUT and
+ * names the node. Results of unknown ops keep their types from the file. Runs on the canonical opset; before upgrade
+ * use it only through tc_infer_node for nodes that are canonical already. */
 tc_status tc_infer_graph(tc_ctx *ctx, tc_graph *graph);
 /* The same, but `visit` sees each node of the graph itself before its results are inferred, when the types of its
- * operands are known: it may change the node, and put others, with their types, in front of it. */
+ * operands are known: it may change the node, and insert others, with their types, before it. */
 typedef tc_status (*tc_infer_visit)(void *user, tc_node *node);
 tc_status tc_infer_graph_with(tc_ctx *ctx, tc_graph *graph, tc_infer_visit visit, void *user);
 /* One node, whose operands' types are known: builders use it on each node that they create. */

@@ -1,5 +1,5 @@
 /* shape_control.c: shape functions of If, Loop and Scan. They give the nested graph's inputs their types, infer it, and
- * read the types of its outputs. What may change from one iteration to the next is not claimed. */
+ * read the types of its outputs. Sizes that may change from one iteration to the next are left unknown. */
 #include "shape_fns.h"
 
 static tc_status body_of(tc_shape_ctx *sc, tc_node *node, const char *name, tc_graph **out) {
@@ -41,7 +41,7 @@ static tc_status merge_output(tc_shape_ctx *sc, tc_node *node, uint32_t output, 
     return value && type ? tc_shape_merge(sc, node, value, type) : TC_OK;
 }
 
-/* A branch that is not taken may not fit its operands at all: that may be just what the condition asks for. */
+/* A branch that is not taken may not fit its operands at all: the condition may test just that. */
 static tc_status infer_branch(tc_shape_ctx *sc, tc_graph *branch, bool not_taken) {
     size_t n_diags = sc->ctx->n_diags;
     tc_status status = tc_infer_graph(sc->ctx, branch);
@@ -82,7 +82,7 @@ static const tc_type *loop_carried(tc_shape_ctx *sc, const tc_value *initial) {
     return tensor_type(sc, initial->type->dtype, TC_RANK_UNKNOWN, NULL);
 }
 
-/* `type` with `size` put in front. */
+/* `type` with `size` prepended. */
 static const tc_type *stacked(tc_shape_ctx *sc, const tc_type *type, tc_dim size, int axis) {
     if (!type || type->kind != TC_TENSOR)
         return NULL;
@@ -110,7 +110,7 @@ tc_status tc_shape_loop(tc_shape_ctx *sc, tc_node *node) {
     TC_TRY(tc_infer_graph(sc->ctx, body));
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         const tc_type *inner = body->outputs[i + 1]->type;
-        if (i >= carried) { /* stacked over the iterations, of which only the run knows the number */
+        if (i >= carried) { /* stacked over the iterations; their number is known only in the run */
             TC_TRY(merge_output(sc, node, i, stacked(sc, inner, tc_shape_fresh(sc, node, i, 0), 0)));
             continue;
         }

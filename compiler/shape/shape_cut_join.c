@@ -1,4 +1,5 @@
-/* shape_cut_join.c: shape functions of ops that change how much there is: Expand, Tile, Pad, Slice, Split, Concat. */
+/* shape_cut_join.c: shape functions of ops that change the number of elements: Expand, Tile, Pad, Slice, Split,
+ * Concat. */
 #include "shape_fns.h"
 #include <string.h>
 
@@ -109,7 +110,7 @@ tc_status tc_shape_pad(tc_shape_ctx *sc, tc_node *node) {
 
 /* --- Slice ------------------------------------------------------------------------------------ */
 
-/* A bound of a slice as a position; what lies before the beginning becomes `low`, what lies behind the end `high`. */
+/* A bound of a slice as a position; a bound before the beginning becomes `low`, one after the end `high`. */
 static tc_dim slice_bound(tc_dim_pool *pool, tc_dim bound, tc_dim size, tc_dim low, tc_dim high) {
     int negative = tc_dim_less(bound, tc_dim_const(0));
     if (negative < 0)
@@ -127,7 +128,7 @@ static tc_dim slice_bound(tc_dim_pool *pool, tc_dim bound, tc_dim size, tc_dim l
 }
 
 /* Forwards a slice lies between 0 and the size. Backwards it starts at an element, at the first one where its start is
- * before the beginning, and ends behind position -1 or later. */
+ * before the beginning, and ends after position -1 or later. */
 static tc_dim slice_size(tc_dim_pool *pool, tc_dim size, tc_dim start, tc_dim end, int64_t step) {
     bool forward = step > 0;
     const tc_dim zero = tc_dim_const(0), minus = tc_dim_const(-1);
@@ -135,10 +136,10 @@ static tc_dim slice_size(tc_dim_pool *pool, tc_dim size, tc_dim start, tc_dim en
            to = slice_bound(pool, end, size, forward ? zero : minus, high),
            span = forward ? tc_dim_sub(pool, to, from) : tc_dim_sub(pool, from, to);
     if (!forward)
-        span = tc_dim_min(pool, span, size); /* of nothing there is no first element */
+        span = tc_dim_min(pool, span, size); /* an empty axis has no first element */
     int64_t stride = step > 0            ? step
                      : step == INT64_MIN ? INT64_MAX
-                                         : -step; /* no axis is long enough to tell the last two apart */
+                                         : -step; /* no axis is long enough to distinguish the last two */
     if (tc_dim_is_const(span))
         return tc_dim_const(span.value > 0 ? (span.value - 1) / stride + 1 : 0);
     tc_dim rounded = tc_dim_add(pool, span, tc_dim_const(stride - 1));

@@ -1,12 +1,11 @@
-/* shape_fns.h: the shape functions that ops.def names, and what they share. A shape function reads the types of a
- * node's operands (and contents of those that are sizes), checks what the op's specification asks for, and sets the
- * types of the results by tc_shape_set. What is not known stays unknown: an operand may have no type, no rank or
- * unknown dims. */
+/* shape_fns.h: the shape functions that ops.def names, and the parts they share. A shape function reads the types of a
+ * node's operands (and contents of those that are sizes), checks them by the op's specification, and sets the types of
+ * the results by tc_shape_set. Unknown facts stay unknown: an operand may have no type, no rank or unknown dims. */
 #ifndef TC_SHAPE_FNS_H
 #define TC_SHAPE_FNS_H
 #include "shape.h"
 
-/* An operand as its type tells. Absent: all zero but rank. */
+/* The type of an operand. Absent: all zero but rank. */
 typedef struct tc_arg {
     const tc_value *value; /* NULL: absent */
     tc_dtype dtype;        /* TC_UNDEFINED: not known */
@@ -55,7 +54,7 @@ tc_status tc_shape_stash_type(tc_shape_ctx *sc, tc_node *node, tc_dtype *out_dty
 tc_status tc_shape_statistic(tc_shape_ctx *sc, tc_node *node, uint32_t output, tc_dtype dtype, uint32_t data, int axis);
 /* Result `output` has the shape of operand 0 and this element type. */
 tc_status tc_shape_like(tc_shape_ctx *sc, tc_node *node, uint32_t output, tc_dtype dtype, tc_arg arg);
-/* A size that only the data decides: the symbol that the result's dim already has, or a fresh one. */
+/* A size that depends on data: the symbol that the result's dim already has, or a fresh one. */
 tc_dim tc_shape_fresh(tc_shape_ctx *sc, const tc_node *node, uint32_t output, int axis);
 /* Merges `type` into value->type; a contradiction is an error of `node`. */
 tc_status tc_shape_merge(tc_shape_ctx *sc, const tc_node *node, tc_value *value, const tc_type *type);

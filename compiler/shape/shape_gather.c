@@ -1,5 +1,5 @@
-/* shape_gather.c: shape functions of ops that read or write where an index operand says, and of those whose result size
- * is in the data: NonZero, Compress, Unique. Constant indices are checked against known sizes. */
+/* shape_gather.c: shape functions of ops that read or write at given indices, and of ops whose result size depends on
+ * data: NonZero, Compress, Unique. Constant indices are checked against known sizes. */
 #include "shape_fns.h"
 #include <string.h>
 
@@ -145,9 +145,9 @@ tc_status tc_shape_onehot(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, values.dtype, indices.rank + 1, dims);
 }
 
-/* --- sizes that the data decides -------------------------------------------------------------- */
+/* --- sizes that depend on data ---------------------------------------------------------------- */
 
-/* How many elements are not zero; unknown where they are not known. */
+/* The number of nonzero elements; unknown where the elements are not known. */
 static tc_dim count_nonzero(const tc_contents *known) {
     int64_t count = 0;
     if (!known || !tc_contents_is_const(known))

@@ -1,7 +1,6 @@
-/* shape_infer.c: types and known contents for every value, node by node in graph order, so in linear time.
- * For each node: the checks that ops.def alone decides (arity, attributes, element types), then the op's shape
- * function, then its evaluator where the result is small. Nested graphs are inferred by the shape functions of If, Loop
- * and Scan. */
+/* shape_infer.c: types and known contents for every value, node by node in graph order, so in linear time. For each
+ * node: the checks that need ops.def alone (arity, attributes, element types), then the op's shape function, then its
+ * evaluator where the result is small. Nested graphs are inferred by the shape functions of If, Loop and Scan. */
 #include "shape.h"
 #include "shape_fns.h"
 #include "compiler/ir/verify.h"
@@ -23,7 +22,7 @@ static const char *type_class(uint32_t types) {
     return "a number type";
 }
 
-/* Element types: what operand 0 may be, and that all are the same where the op wants it. */
+/* Element types: those that operand 0 may have, and that all are the same where the op demands it. */
 static tc_status check_types(tc_shape_ctx *sc, const tc_node *node) {
     TC_TRY(tc_shape_expect_type(sc, node, 0, node->op->types, type_class(node->op->types)));
     if (!tc_node_has(node, TC_SAME_TYPE))

@@ -22,7 +22,7 @@ static tc_status check_draw(tc_shape_ctx *sc, tc_node *node, uint32_t ratio, uin
                        : TC_OK;
 }
 
-/* Of a bit for each element of such a shape. */
+/* One bit for each element of such a shape. */
 static tc_dim bit_bytes(const tc_node *node, int rank, const tc_dim *dims) {
     tc_dim_pool *pool = node->graph->model->dims;
     if (rank == TC_RANK_UNKNOWN)
@@ -30,7 +30,7 @@ static tc_dim bit_bytes(const tc_node *node, int rank, const tc_dim *dims) {
     return tc_dim_div(pool, tc_dim_add(pool, tc_dims_product(pool, dims, rank), tc_dim_const(7)), tc_dim_const(8));
 }
 
-/* Result `output` has a bit for each element of such a shape. */
+/* Result `output` has one bit for each element of such a shape. */
 static tc_status set_bits(tc_shape_ctx *sc, tc_node *node, uint32_t output, int rank, const tc_dim *dims) {
     tc_dim bytes = bit_bytes(node, rank, dims);
     if (tc_dim_is_unknown(bytes))
@@ -38,7 +38,7 @@ static tc_status set_bits(tc_shape_ctx *sc, tc_node *node, uint32_t output, int 
     return tc_shape_set(sc, node, output, TC_UINT8, 1, &bytes);
 }
 
-/* Which of the elements of such a shape are kept: a bool each, or `packed`, a bit each. */
+/* Which elements of such a shape are kept: a bool each, or `packed`, a bit each. */
 static tc_status set_mask(tc_shape_ctx *sc, tc_node *node, uint32_t output, int rank, const tc_dim *dims) {
     if (tc_attr_int(node, "packed", 0) == 0)
         return tc_shape_set(sc, node, output, TC_BOOL, rank, dims);
@@ -131,7 +131,7 @@ static tc_status product(tc_shape_ctx *sc, tc_node *node, tc_arg a, tc_arg b, bo
     return TC_OK;
 }
 
-/* What an attention multiplies, operands q, q + 1 and q + 2, and what they give: the scores and, with V, Y. */
+/* The matrices of an attention, operands q, q + 1 and q + 2, and their products: the scores and, with V, Y. */
 typedef struct attention_shape {
     tc_arg q, kt, v;
     int rank, rank_y;
@@ -165,7 +165,7 @@ static tc_status attention_operands(tc_shape_ctx *sc, tc_node *node, uint32_t fi
     return product(sc, node, (tc_arg){.rank = s->rank, .dims = s->scores}, s->v, false, &s->rank_y, s->y);
 }
 
-/* Of a row of the scores: [.., S, 2]. Returns the element type. */
+/* One row of statistics for each row of the scores: [.., S, 2]. Returns the element type. */
 static tc_dtype statistics_of(const attention_shape *s, tc_dim dims[TC_MAX_RANK]) {
     memcpy(dims, s->scores, sizeof s->scores);
     if (s->rank != TC_RANK_UNKNOWN)

@@ -1,5 +1,5 @@
-/* shape_optimizer.c: shape functions of the optimizers: of (R, T, X..., G..., state...), as ONNX's preview.training
- * lays them out, with a number and copies behind, to (X..., state...); and of the norm of all gradients. Meanings:
+/* shape_optimizer.c: shape functions of the optimizers, from (R, T, X..., G..., state...), as ONNX's preview.training
+ * lays them out, followed by a number and copies, to (X..., state...); and of the norm of all gradients. Meanings:
  * ops.def. */
 #include "shape_fns.h"
 
@@ -17,8 +17,8 @@ static bool is_number(const tc_node *node, uint32_t index) {
                          (arg.rank == 1 && !(tc_dim_is_const(arg.dims[0]) && arg.dims[0].value != 1)));
 }
 
-/* Operand `index` belongs to the tensor that operand `first` is: it has its shape and, unless it is `any_type`, its
- * element type. */
+/* Operand `index` belongs to the tensor of operand `first`: it has its shape and, unless it is `any_type`, its element
+ * type. */
 static tc_status expect_alike(tc_shape_ctx *sc, tc_node *node, uint32_t first, uint32_t index, bool any_type) {
     tc_arg x = tc_arg_of(node, first), other = tc_arg_of(node, index);
     tc_dim dim;
@@ -45,13 +45,13 @@ static tc_status copy_type(tc_shape_ctx *sc, tc_node *node, tc_dtype *out_dtype)
     return TC_OK;
 }
 
-/* How many tensors the operands are of, `each` for one, and the number behind them. */
+/* The number of trained tensors, given `each` operands for one, and the number after them. */
 static tc_status count_tensors(tc_shape_ctx *sc, tc_node *node, uint32_t each, uint32_t *out_n) {
     uint32_t n = node->n_inputs - 2u, rest = n % each;
     *out_n = n / each;
     if (rest > 1 || (rest == 1 && !is_number(node, node->n_inputs - 1u)))
         return TC_FAIL(sc, node,
-                       "has %u operands behind R and T, expected a multiple of %u: X, G and %u of state; one more is "
+                       "has %u operands after R and T, expected a multiple of %u: X, G and %u of state; one more is "
                        "the number that gradients are multiplied by",
                        n, each, each - 2);
     if (rest == 1)
@@ -108,7 +108,7 @@ tc_status tc_shape_global_norm(tc_shape_ctx *sc, tc_node *node) {
                            tc_dtype_name(g.dtype));
     }
     if (node->n_outputs > 1 && !tc_attr_find(node, "max_norm"))
-        return TC_FAIL(sc, node, "has no max_norm, which its second result depends on");
+        return TC_FAIL(sc, node, "has no max_norm, but its second result depends on it");
     if (dtype != TC_UNDEFINED)
         for (uint32_t i = 0; i < node->n_outputs; i++)
             TC_TRY(tc_shape_like(sc, node, i, dtype == TC_DOUBLE ? TC_DOUBLE : TC_FLOAT, number));

@@ -1,11 +1,11 @@
-/* shape_resize.c: shape functions of Resize, its gradient, and of what samples at given places (GridSample). */
+/* shape_resize.c: shape functions of Resize, its gradient, and GridSample. */
 #include "shape_fns.h"
 #include <math.h>
 #include <string.h>
 
 /* --- Resize ----------------------------------------------------------------------------------- */
 
-/* The axes that scales or sizes speak of: all, or the attribute's. */
+/* The axes of scales or sizes: all, or the attribute's. */
 static tc_status resize_axes(tc_shape_ctx *sc, tc_node *node, int rank, int axes[TC_MAX_RANK], size_t *count) {
     const int64_t *given = tc_attr_ints(node, "axes", count);
     uint64_t mask;
@@ -21,7 +21,7 @@ static tc_status resize_axes(tc_shape_ctx *sc, tc_node *node, int rank, int axes
     return TC_OK;
 }
 
-/* floor(dim * factor), a product of floats as ONNX Runtime and PyTorch have it. Of an open dim, where the factor is m /
+/* floor(dim * factor), a product of floats as in ONNX Runtime and PyTorch. For an open dim only where the factor is m /
  * 2^k with an m of few bits: that product is exact. */
 static tc_dim scaled_dim(tc_dim_pool *pool, tc_dim dim, double factor) {
     if (tc_dim_is_const(dim) && factor > 0 && (double)dim.value * factor < INT32_MAX)
@@ -34,8 +34,8 @@ static tc_dim scaled_dim(tc_dim_pool *pool, tc_dim dim, double factor) {
     return tc_dim_unknown();
 }
 
-/* With keep_aspect_ratio_policy all axes have one factor, the least or the most that sizes ask for, and each size is
- * what that makes of the dim, halves up. */
+/* With keep_aspect_ratio_policy all axes have one factor, the least or the most that sizes ask for; each size is the
+ * dim times it, halves rounded up. */
 static void keep_aspect_ratio(tc_dim *dims, const int *axes, const tc_dim *wanted, size_t n, bool not_larger) {
     double factor = not_larger ? INFINITY : 0;
     bool known = true;
@@ -62,7 +62,7 @@ tc_status tc_shape_resize(tc_shape_ctx *sc, tc_node *node) {
     const char *policy = tc_attr_string(node, "keep_aspect_ratio_policy", "stretch");
     const tc_dim *wanted = tc_input(node, 3) ? tc_shape_dims(sc, node, 3, &count) : NULL;
     const tc_contents *factors = tc_input(node, 2) ? tc_value_contents(sc->model, tc_input(node, 2)) : NULL;
-    bool by_sizes = tc_input(node, 3) && !(wanted && count == 0); /* empty is absent: so opset 11 wrote it */
+    bool by_sizes = tc_input(node, 3) && !(wanted && count == 0); /* empty is absent: opset 11 wrote it this way */
     wanted = by_sizes ? wanted : NULL;
     bool known = !by_sizes && factors && factors->count && tc_dtype_is_float(factors->dtype);
     if ((wanted && count != n) || (known && factors->count != n))
@@ -78,7 +78,7 @@ tc_status tc_shape_resize(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
 }
 
-/* (dY, shape, roi, scales, sizes): the shape is that of what Resize read. */
+/* (dY, shape, roi, scales, sizes): the shape is that of Resize's operand. */
 tc_status tc_shape_resize_grad(tc_shape_ctx *sc, tc_node *node) {
     tc_arg dy = tc_arg_of(node, 0);
     size_t count;

@@ -5,8 +5,8 @@
 /* A gate has as many rows as R has columns. gates: 0 when the cell is not known. */
 static tc_status check_states(tc_shape_ctx *sc, tc_node *node, int gates, tc_dim rows, tc_dim states) {
     int64_t size = tc_attr_int(node, "hidden_size", 0);
-    bool told = gates > 0 && tc_dim_is_const(rows) && tc_dim_is_const(states);
-    if (!told || (rows.value == gates * states.value && (size == 0 || size == states.value)))
+    bool is_known = gates > 0 && tc_dim_is_const(rows) && tc_dim_is_const(states);
+    if (!is_known || (rows.value == gates * states.value && (size == 0 || size == states.value)))
         return TC_OK;
     return TC_FAIL(sc, node, "%d gates of %lld states have %lld rows of weights", gates, (long long)states.value,
                    (long long)rows.value);
@@ -30,7 +30,7 @@ tc_status tc_shape_rnn(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0), recurrence = tc_arg_of(node, 2);
     tc_recurrent layer;
     const char *why;
-    tc_recurrent_read(node, &layer, &why); /* what is wrong stops those who need it */
+    tc_recurrent_read(node, &layer, &why); /* the mistake stops callers that need it */
     bool batch_first = layer.batch_first;
     TC_TRY(tc_shape_expect_rank(sc, node, 0, 3));
     TC_TRY(tc_shape_expect_rank(sc, node, 1, 3));
@@ -47,7 +47,7 @@ tc_status tc_shape_rnn(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 2, x.dtype, 3, batch_first ? last_batch_first : last);
 }
 
-/* Each gradient has the type of its operand, and there is none of what is absent. */
+/* Each gradient has the type of its operand; an absent operand has none. */
 tc_status tc_shape_recurrence_grad(tc_shape_ctx *sc, tc_node *node) {
     tc_arg y = tc_arg_of(node, TC_RNN_Y);
     TC_TRY(tc_shape_expect_rank(sc, node, TC_RNN_LAYER + TC_RNN_X, 3));

@@ -1,7 +1,7 @@
 /* shape_signal.c: shape functions of Fourier transforms, of window functions, and of windows put back into an image. */
 #include "shape_fns.h"
 
-/* The size that operand `index`, one integer, tells; `otherwise` where it is absent. */
+/* The size in operand `index`, one integer; `otherwise` where it is absent. */
 static tc_dim size_of(tc_shape_ctx *sc, tc_node *node, uint32_t index, tc_dim otherwise) {
     size_t count;
     if (!tc_arg_of(node, index).value)
@@ -10,7 +10,7 @@ static tc_dim size_of(tc_shape_ctx *sc, tc_node *node, uint32_t index, tc_dim ot
     return sizes && count == 1 ? sizes[0] : tc_dim_unknown();
 }
 
-/* Half of the numbers of a transform of n, which tells the others: n / 2 + 1. */
+/* The numbers of a transform of n that determine the others: n / 2 + 1. */
 static tc_dim half_of(tc_shape_ctx *sc, tc_dim n) {
     return tc_dim_add(sc->model->dims, tc_dim_div(sc->model->dims, n, tc_dim_const(2)), tc_dim_const(1));
 }
@@ -70,7 +70,7 @@ tc_status tc_shape_stft(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, 4, dims);
 }
 
-/* Of so many points as the operand says. */
+/* As many points as the operand says. */
 tc_status tc_shape_window(tc_shape_ctx *sc, tc_node *node) {
     tc_dim size = size_of(sc, node, 0, tc_dim_unknown());
     if (tc_dim_is_const(size) && size.value < 0)

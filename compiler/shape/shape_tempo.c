@@ -33,7 +33,7 @@ static tc_status read_heads(tc_shape_ctx *sc, tc_node *node, uint32_t index, con
     return TC_OK;
 }
 
-/* present = past with the new rows behind it. */
+/* present = past followed by the new rows. */
 static tc_status set_present(tc_shape_ctx *sc, tc_node *node, uint32_t output, uint32_t past_index, tc_dtype dtype,
                              heads x, tc_dim *out_total) {
     tc_arg past = tc_arg_of(node, past_index);
@@ -146,7 +146,7 @@ tc_status tc_shape_gather_grad(tc_shape_ctx *sc, tc_node *node) {
 tc_status tc_shape_gradient(tc_shape_ctx *sc, tc_node *node) {
     int64_t n = tc_attr_int(node, "xs", 0);
     if (n < 1 || n >= (int64_t)node->n_inputs || (int64_t)node->n_outputs > n)
-        return TC_FAIL(sc, node, "xs is %lld, but there are %u operands behind the first and %u results", (long long)n,
+        return TC_FAIL(sc, node, "xs is %lld, but there are %u operands after the first and %u results", (long long)n,
                        node->n_inputs - 1, node->n_outputs);
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (!tc_input(node, i))

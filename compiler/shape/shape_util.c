@@ -1,5 +1,5 @@
-/* shape_util.c: what shape functions share: operands as facts, axes, known sizes, broadcasting, and merging an inferred
- * type into a value. Mistakes in operands that several ops share are reported here, in one wording. */
+/* shape_util.c: helpers that shape functions share: operands as facts, axes, known sizes, broadcasting, and merging an
+ * inferred type into a value. Mistakes in operands that several ops share are reported here, in one wording. */
 #include "shape_fns.h"
 #include <math.h>
 #include <string.h>
@@ -217,13 +217,13 @@ static tc_status contradiction(tc_shape_ctx *sc, const tc_node *node, const tc_v
 }
 
 /* Exporters declare wrong shapes within a graph: a loss of each label as a scalar, say, and all that follows from it.
- * Nobody reads them there, nor as the result of a branch; the first is told. */
+ * Nothing reads them there, nor as the result of a branch; the first one is reported. */
 static tc_status pass_over(tc_shape_ctx *sc, const tc_node *node, tc_value *value, const tc_type *type) {
-    static const char what[] = "what is declared within the graph is passed over";
-    bool told = false;
-    for (size_t i = 0; i < sc->ctx->n_diags && !told; i++)
-        told = strstr(sc->ctx->diags[i].message, what) != NULL;
-    if (!told)
+    static const char what[] = "types declared within the graph are ignored";
+    bool reported = false;
+    for (size_t i = 0; i < sc->ctx->n_diags && !reported; i++)
+        reported = strstr(sc->ctx->diags[i].message, what) != NULL;
+    if (!reported)
         tc_warn(sc->ctx, node, "\"%s\" is %s, but is declared as %s; %s", tc_quote(sc->ctx, value->name),
                 tc_type_text(sc->ctx->arena, type), tc_type_text(sc->ctx->arena, value->type), what);
     value->type = type;

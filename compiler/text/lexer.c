@@ -188,7 +188,7 @@ tc_token tc_lexer_peek(const tc_lexer *lx) {
 
 /* --- consuming -------------------------------------------------------------------------------- */
 
-/* A wrong token behind the accepted one has been reported already: whatever is asked next finds END and fails without a
+/* A wrong token after the accepted one has been reported already: the next question finds END and fails without a
  * second message. */
 bool tc_lexer_accept(tc_lexer *lx, char mark) {
     if (!tc_lexer_is(lx, mark))
@@ -259,7 +259,7 @@ tc_status tc_lexer_name(tc_lexer *lx, const char *what, const char **out_name) {
     return tc_lexer_next(lx);
 }
 
-/* The token's bytes with a NUL behind them. */
+/* The token's bytes with a NUL after them. */
 static const char *digits(tc_lexer *lx, char *buffer, size_t size) {
     const tc_token *t = &lx->token;
     if (t->size >= size)
@@ -347,7 +347,7 @@ static const char *excerpt(tc_lexer *lx, tc_token token) {
     return tc_arena_printf(lx->ctx->arena, "    %s\n    %*s^\n", line, (int)indent, "");
 }
 
-/* Behind an invalid token everything else is wrong too, and the message has been given. */
+/* After an invalid token everything else is wrong too, and the message has been given. */
 static tc_status error_at(tc_lexer *lx, tc_token token, tc_status status, const char *fmt, va_list args) {
     if (lx->failed)
         return TC_BAD_INPUT;

@@ -1,15 +1,14 @@
 /* lexer.h: ONNX text (onnx docs/Syntax.md) into tokens, with the place of each. The parser of models and the parser of
- * rewrite rules both stand on it: rules use marks that ONNX text has no use for (`?` `|` `@` `;` ...), so every
- * printable character that starts nothing else is a token of its own. White space and comments (`#` to the end of the
- * line) are skipped.
+ * rewrite rules both use it. Rules use marks that ONNX text does not (`?` `|` `@` `;` ...), so every printable
+ * character that starts nothing else is a token of its own. White space and comments (`#` to the end of the line) are
+ * skipped.
  *
  *     tc_lexer lx;
  *     TC_TRY(tc_lexer_init(&lx, ctx, arena, text, size, "activation.rules"));
  *     TC_TRY(tc_lexer_expect(&lx, '('));
  *     TC_TRY(tc_lexer_name(&lx, "a value's name", &name));
  *
- * `lx.token` is the token not yet consumed. A lexer is a plain value: copying it and copying it back is how to look
- * ahead. */
+ * `lx.token` is the token not yet consumed. A lexer is a plain value: to look ahead, copy it and copy it back. */
 #ifndef TC_LEXER_H
 #define TC_LEXER_H
 #include "compiler/ir/ir.h"
@@ -43,10 +42,10 @@ typedef struct tc_lexer {
     const char *line_start;
     tc_token token;
     bool failed; /* the text ends inside a string or holds a byte that starts nothing: `token` is END and the error is
-                    told */
+                   reported */
 } tc_lexer;
 
-/* `text` need not end in NUL and must outlive the lexer; nothing that is handed out points into it. */
+/* `text` need not end in NUL and must outlive the lexer; no result points into it. */
 tc_status tc_lexer_init(tc_lexer *lx, tc_ctx *ctx, tc_arena *arena, const char *text, size_t size, const char *name);
 tc_status tc_lexer_next(tc_lexer *lx); /* consumes lx->token */
 
@@ -65,10 +64,10 @@ bool tc_lexer_accept_word(tc_lexer *lx, const char *word);
 tc_status tc_lexer_expect(tc_lexer *lx, char mark);
 tc_status tc_lexer_expect_arrow(tc_lexer *lx);
 
-/* Consume and convert one token. `what` names what was expected, for the message: "an attribute's name". */
+/* Consume and convert one token. `what` names the expected token, for the message: "an attribute's name". */
 tc_status tc_lexer_ident(tc_lexer *lx, const char *what, const char **out_ident);
 tc_status tc_lexer_name(tc_lexer *lx, const char *what, const char **out_name); /* IDENT or STRING; UTF-8 without NUL */
-tc_status tc_lexer_string(tc_lexer *lx, const char *what, tc_bytes *out_string); /* any bytes, NUL added behind */
+tc_status tc_lexer_string(tc_lexer *lx, const char *what, tc_bytes *out_string); /* any bytes, NUL added after them */
 tc_status tc_lexer_int(tc_lexer *lx, const char *what, int64_t *out_value);
 tc_status tc_lexer_uint(tc_lexer *lx, const char *what, uint64_t *out_value);
 tc_status tc_lexer_float(tc_lexer *lx, const char *what,
@@ -81,6 +80,6 @@ tc_status tc_lexer_error(tc_lexer *lx, const char *fmt, ...) __attribute__((form
 tc_status tc_lexer_error_at(tc_lexer *lx, tc_token token, tc_status status, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 uint32_t tc_token_column(tc_token token); /* from 1, in bytes */
-/* What stands there, for messages: `'('`, `"name"`, `end of text`. */
+/* The current token, for messages: `'('`, `"name"`, `end of text`. */
 const char *tc_token_text(tc_lexer *lx, tc_token token);
 #endif

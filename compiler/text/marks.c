@@ -1,4 +1,5 @@
-/* marks.c: roles of inputs and outputs, and what tempoc wrote, to pairs of a model's metadata and back. */
+/* marks.c: converts roles of inputs and outputs, and the list of functions that tempoc wrote, to pairs of a model's
+ * metadata and back. */
 #include "marks.h"
 #include "compiler/ir/ops.h"
 #include "text.h"
@@ -10,8 +11,8 @@
 #define BACKWARD "tempo.backward."
 #define BODY "tempo.body."
 
-/* The key's part behind the prefix; NULL: the key does not begin with the prefix. */
-static const char *behind(const char *key, const char *prefix) {
+/* The key's part after the prefix; NULL: the key does not begin with the prefix. */
+static const char *after_prefix(const char *key, const char *prefix) {
     size_t n = strlen(prefix);
     return strncmp(key, prefix, n) == 0 ? key + n : NULL;
 }
@@ -38,7 +39,7 @@ static void read_bodies(tc_model *model) {
             tc_map_set(functions, model->functions[i]->name, model->functions[i]);
     for (size_t i = 0; i < model->info.n_metadata; i++) {
         const tc_pair *pair = &model->info.metadata[i];
-        const char *name = behind(pair->key, BODY);
+        const char *name = after_prefix(pair->key, BODY);
         tc_function *function = name ? tc_map_get(functions, name) : NULL;
         if (!function)
             continue;
@@ -53,8 +54,8 @@ void tc_marks_read(tc_model *model) {
     for (size_t i = 0; i < model->info.n_metadata; i++) {
         const tc_pair *pair = &model->info.metadata[i];
         tc_value *loss = strcmp(pair->key, LOSS) == 0 ? own(model, pair->value) : NULL,
-                 *gradient = own(model, behind(pair->key, GRADIENT)),
-                 *backward = own(model, behind(pair->key, BACKWARD));
+                 *gradient = own(model, after_prefix(pair->key, GRADIENT)),
+                 *backward = own(model, after_prefix(pair->key, BACKWARD));
         if (loss && loss->n_graph_outputs)
             loss->role = TC_ROLE_LOSS;
         if (backward)
@@ -70,7 +71,7 @@ typedef struct pairs {
     tc_arena *arena;
     tc_pair *list;
     size_t n, cap;
-    tc_map *wanted, *listed; /* key -> value, of what the marks say */
+    tc_map *wanted, *listed; /* key -> value, from the marks */
 } pairs;
 
 static void want(pairs *p, const char *prefix, const char *name, const char *text) {
@@ -103,7 +104,8 @@ static void want_all(pairs *p, const tc_model *model) {
 }
 
 static bool is_ours(const char *key) {
-    return strcmp(key, LOSS) == 0 || behind(key, GRADIENT) || behind(key, BACKWARD) || behind(key, BODY);
+    return strcmp(key, LOSS) == 0 || after_prefix(key, GRADIENT) || after_prefix(key, BACKWARD) ||
+           after_prefix(key, BODY);
 }
 
 const tc_pair *tc_marks_metadata(tc_arena *arena, const tc_model *model, size_t *out_count) {
@@ -127,7 +129,7 @@ const tc_pair *tc_marks_metadata(tc_arena *arena, const tc_model *model, size_t 
 bool tc_is_renewal(const tc_value *value) {
     const tc_model_info *info = &value->graph->model->info;
     for (size_t i = 0; value->n_graph_outputs > 0 && i < info->n_metadata; i++) {
-        const char *output = behind(info->metadata[i].key, TC_KEEP_KEY);
+        const char *output = after_prefix(info->metadata[i].key, TC_KEEP_KEY);
         if (!output || strcmp(output, value->name) != 0)
             continue;
         const tc_value *input = tc_map_get(value->graph->names, info->metadata[i].value);
@@ -141,9 +143,9 @@ size_t tc_list_states(tc_arena *arena, const tc_model *model, tc_kept_state **ou
     tc_kept_state *states = *out_states = TC_NEW_ARRAY(arena, tc_kept_state, info->n_metadata + 1);
     size_t n = 0;
     for (size_t i = 0; i < info->n_metadata; i++) {
-        if (!behind(info->metadata[i].key, TC_KEEP_KEY))
+        if (!after_prefix(info->metadata[i].key, TC_KEEP_KEY))
             continue;
-        const tc_value *output = tc_map_get(model->graph->names, behind(info->metadata[i].key, TC_KEEP_KEY)),
+        const tc_value *output = tc_map_get(model->graph->names, after_prefix(info->metadata[i].key, TC_KEEP_KEY)),
                        *input = tc_map_get(model->graph->names, info->metadata[i].value);
         if (output && output->n_graph_outputs && input && input->is_input)
             states[n++] = (tc_kept_state){input, output, input->init != NULL};

@@ -14,8 +14,8 @@ tc_status tc_parse_function(tc_ctx *ctx, tc_model *model, const char *text, cons
 /* Prints the model with onnx.printer's spelling; parse(print(m)) equals m but for the list in
  * docs/reference/onnx-text.md. Attributes that text cannot hold are printed as `...`, with a warning. */
 tc_status tc_print_model(tc_ctx *ctx, const tc_model *model, FILE *out);
-/* The same for reading by people: tensors of more than `max_elements` elements have `...` for data, which no parser
- * reads. */
+/* The same for reading by people: tensors of more than `max_elements` elements have `...` for data, and no parser reads
+ * that. */
 tc_status tc_print_model_elided(tc_ctx *ctx, const tc_model *model, uint64_t max_elements, FILE *out);
 void tc_print_graph(const tc_graph *graph, FILE *out);
 void tc_print_node(const tc_node *node, FILE *out); /* one line, with its end; nested graphs take lines of their own */

@@ -1,7 +1,6 @@
-/* text_attr.c: attributes of ONNX text: `name = value`, or `name: kind = value` where the value does not say its kind
+/* text_attr.c: attributes of ONNX text: `name = value`, or `name: kind = value` where the value does not show its kind
  * (an empty list, a float without point). A value is a number, a string, a type, a tensor (a type and data), a graph, a
- * reference
- * `@name` to an attribute of the function, or a list of values of one kind. */
+ * reference `@name` to an attribute of the function, or a list of values of one kind. */
 #include "text_parse.h"
 #include <string.h>
 
@@ -33,7 +32,7 @@ static tc_status parse_type_or_tensor(tc_text_parser *p, tc_attr_kind wanted, it
     tc_token token = p->lx.token;
     bool is_named = token.kind == TC_TOKEN_IDENT || token.kind == TC_TOKEN_STRING;
     bool is_tensor = token.mark == '{' || token.mark == '=' || token.mark == '[' || token.mark == '.' ||
-                     (token.mark == '}' && wanted == TC_ATTR_TENSOR); /* as tc_text_tensor tells */
+                     (token.mark == '}' && wanted == TC_ATTR_TENSOR); /* as tc_text_tensor says */
     if (!is_named && !is_tensor) {
         out->kind = TC_ATTR_TYPE;
         out->type = type;
@@ -52,7 +51,7 @@ static tc_status parse_number(tc_text_parser *p, tc_attr_kind wanted, item *out)
     return is_int ? tc_lexer_int(&p->lx, "a number", &out->i) : tc_lexer_float(&p->lx, "a number", &out->f);
 }
 
-/* `wanted`: the singular kind that the value shall have; TC_ATTR_NONE: any. */
+/* `wanted`: the singular kind that the value must have; TC_ATTR_NONE: any. */
 static tc_status parse_item(tc_text_parser *p, tc_graph *graph, tc_attr_kind wanted, item *out) {
     tc_token token = p->lx.token, next = tc_lexer_peek(&p->lx);
     *out = (item){.count = 1};
@@ -117,7 +116,7 @@ static void set_list(tc_attr *attr, tc_attr_kind kind, const void *values) {
     }
 }
 
-/* Behind the opening bracket. The first value decides the kind of all where the attribute does not tell. */
+/* After the opening bracket. The first value decides the kind of all where the attribute does not. */
 static tc_status parse_list(tc_text_parser *p, tc_graph *graph, tc_token where, tc_attr *attr) {
     tc_attr_kind kind = tc_text_singular(attr->kind);
     char *values = NULL;
@@ -147,7 +146,7 @@ static tc_status parse_list(tc_text_parser *p, tc_graph *graph, tc_token where, 
     return tc_lexer_expect(&p->lx, ']');
 }
 
-/* The kind behind a colon. */
+/* The kind after a colon. */
 static tc_status parse_kind(tc_text_parser *p, tc_attr_kind *out_kind) {
     tc_token token = p->lx.token;
     const char *name;
@@ -172,7 +171,7 @@ tc_status tc_text_attr_value(tc_text_parser *p, tc_graph *graph, const char *nam
     if (tc_lexer_accept(&p->lx, '['))
         return parse_list(p, graph, token, attr);
     if (wanted == TC_ATTR_STRINGS && tc_lexer_accept(&p->lx, ']'))
-        return TC_OK; /* so onnx.printer prints an empty list of strings */
+        return TC_OK; /* onnx.printer prints an empty list of strings this way */
     TC_TRY(parse_item(p, graph, wanted, attr));
     attr->name = name;
     return attr->ref ? TC_OK : check_kind(p, token, wanted, attr->kind);

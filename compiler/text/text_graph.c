@@ -1,6 +1,6 @@
-/* text_graph.c: graphs, bodies of functions and nodes of ONNX text -> IR. It refuses what the reader of ONNX files
- * refuses: names that are not defined yet or twice, domains without opset, initializers that do not fit. Types of
- * values stand before the nodes that produce them, so they wait under their names until the value is there. */
+/* text_graph.c: graphs, bodies of functions and nodes of ONNX text -> IR. It refuses the mistakes that the reader of
+ * ONNX files refuses: names that are not defined yet or twice, domains without opset, initializers that do not fit.
+ * Types of values stand before the nodes that produce them, so they wait under their names until the value is there. */
 #include "text_parse.h"
 #include <string.h>
 
@@ -15,7 +15,7 @@ static const char *quote(const tc_text_parser *p, const char *name) { return tc_
 
 /* --- names and values ------------------------------------------------------------------------- */
 
-/* `type name`, both optional in their places; types are NULL where none stands. */
+/* `type name`, both optional in some places; types are NULL where none stands. */
 typedef struct declaration {
     const char *name;
     const tc_type *type;

@@ -12,7 +12,7 @@ typedef struct decimal {
     int n, exponent;
 } decimal;
 
-/* Takes "d.ddde+xx" apart. */
+/* Parses "d.ddde+xx". */
 static decimal split(const char *text) {
     decimal d = {0};
     for (; *text != 'e'; text++)
@@ -24,8 +24,8 @@ static decimal split(const char *text) {
     return d;
 }
 
-/* Decimals of `always` digits survive the way to binary and back, so a shorter one shows as zeros at the end of that
- * many; not so below the normal numbers, which have fewer bits. */
+/* Decimals of `always` digits survive the conversion to binary and back, so a shorter one shows as zeros at the end of
+ * that many. That does not hold below the normal numbers, which have fewer bits. */
 static decimal shortest(double value, bool is_float) {
     char text[48];
     int always = is_float ? 6 : 15, enough = is_float ? 9 : 17;
@@ -39,8 +39,8 @@ static decimal shortest(double value, bool is_float) {
     return split(text);
 }
 
-/* The same for most floats at a tenth of the time, by doubles: a float's 24 bits leave them 29 bits of room, so that
- * only numbers within `EDGE` of a decision are left to the exact way (false). */
+/* The same for most floats at a tenth of the time, by doubles. A float's 24 bits leave a double 29 bits of room: only
+ * numbers within `EDGE` of a decision are left to the exact way (false). */
 static bool shortest_float(float value, decimal *out) {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8, 1e9,
                                     1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18};
@@ -72,8 +72,8 @@ static bool shortest_float(float value, decimal *out) {
 }
 
 static size_t put_fixed(const decimal *d, double value, char *out) {
-    int point = d->exponent + 1; /* digits in front of the point */
-    if (point >= d->n)           /* an integer: its own digits, not zeros behind the shortest */
+    int point = d->exponent + 1; /* digits before the point */
+    if (point >= d->n)           /* an integer: its own digits, not zeros after the shortest */
         return (size_t)snprintf(out, TC_NUMBER_TEXT - 1, "%.0f", value);
     if (point > 0)
         return (size_t)snprintf(out, TC_NUMBER_TEXT - 1, "%.*s.%.*s", point, d->digits, d->n - point,

@@ -1,6 +1,6 @@
 /* text_parse.c: headers, functions and whole models of ONNX text -> IR, by recursive descent; graphs are read by
- * text_graph.c. It refuses what the reader of ONNX files refuses: unknown versions, domains imported twice, functions
- * that call themselves. */
+ * text_graph.c. It refuses the mistakes that the reader of ONNX files refuses: unknown versions, domains imported
+ * twice, functions that call themselves. */
 #include "text_parse.h"
 #include "compiler/ir/ops.h"
 #include "marks.h"
@@ -123,7 +123,7 @@ static tc_status parse_function_entry(tc_text_parser *p, tc_token key, tc_functi
     return tc_lexer_error_at(&p->lx, key, TC_BAD_INPUT, "'%s' is no entry of a function's header", quote(p, word));
 }
 
-/* `<key: value, ...>` in front of a model (`f` is NULL) or a function. */
+/* `<key: value, ...>` before a model (`f` is NULL) or a function. */
 static tc_status parse_header(tc_text_parser *p, tc_function *f) {
     if (!tc_lexer_accept(&p->lx, '<'))
         return TC_OK;

@@ -1,7 +1,8 @@
-/* text_print.c: the IR as ONNX text, with the spelling of onnx.printer (blanks and line breaks too), so that a dump can
- * be compared with onnx's own. It goes beyond onnx.printer where that loses something the parser could read: defaults
- * of function attributes, types inside functions, complex and 4-bit tensors, empty lists of strings; and it quotes what
- * the parser would misread: names that look like types, domains and attribute names that are no identifiers. */
+/* text_print.c: the IR as ONNX text, with the spelling of onnx.printer (blanks and line breaks too): a dump can be
+ * compared with onnx's own. It prints more than onnx.printer where that drops parts that the parser could read:
+ * defaults of function attributes, types inside functions, complex and 4-bit tensors, empty lists of strings. It quotes
+ * names that the parser would misread: names that look like types, domains and attribute names that are no
+ * identifiers. */
 #include "marks.h"
 #include "text.h"
 #include "text_words.h"
@@ -11,7 +12,7 @@
 
 typedef struct printer {
     FILE *out;
-    tc_ctx *ctx;       /* NULL: nobody is told what text cannot hold */
+    tc_ctx *ctx;       /* NULL: no warnings about parts that text cannot hold */
     uint64_t elide;    /* tensors with more elements have no data; UINT64_MAX: none */
     tc_arena *scratch; /* names of dims */
     const tc_node *node;

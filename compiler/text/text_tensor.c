@@ -1,6 +1,6 @@
 /* text_tensor.c: types and constant tensors of ONNX text. `float` is a scalar, `float[]` a tensor of unknown rank,
- * `float[2,N,?]` has dims. The numbers in a tensor's braces are what TensorProto's typed fields would hold: 16-bit and
- * 8-bit floats as bit patterns, complex numbers as pairs, 4-bit and 2-bit types packed into bytes. */
+ * `float[2,N,?]` has dims. The numbers in a tensor's braces are those of TensorProto's typed fields: 16-bit and 8-bit
+ * floats as bit patterns, complex numbers as pairs, 4-bit and 2-bit types packed into bytes. */
 #include "compiler/base/written_files.h"
 #include "text_parse.h"
 #include <inttypes.h>
@@ -42,7 +42,7 @@ static tc_status parse_dim(tc_text_parser *p, tc_dim *out_dim) {
     return TC_OK;
 }
 
-/* Behind the element type: nothing, `[]` or `[dims]`. */
+/* After the element type: nothing, `[]` or `[dims]`. */
 static tc_status parse_dims(tc_text_parser *p, tc_type *type) {
     tc_dim dims[TC_MAX_RANK];
     if (!tc_lexer_accept(&p->lx, '['))
@@ -104,7 +104,7 @@ static tc_status parse_inside(tc_text_parser *p, tc_type *type) {
         return tc_text_type(p, &type->elem);
     case TC_OPAQUE: return parse_opaque(p, type);
     default:
-        if (tc_lexer_is(&p->lx, ')')) /* an element type that is not told */
+        if (tc_lexer_is(&p->lx, ')')) /* an element type that is not given */
             return TC_OK;
         return tc_text_type(p, &type->elem);
     }
@@ -184,8 +184,8 @@ static tc_status parse_item(tc_text_parser *p, tc_dtype dtype, size_t size, void
     return TC_OK;
 }
 
-/* Behind the opening brace. Room is made for what the dims need, but only if the rest of the text can hold that many
- * items. */
+/* After the opening brace. Room is made for as many as the dims need, but only if the rest of the text can hold that
+ * many items. */
 static tc_status parse_items(tc_text_parser *p, tc_tensor *t, tc_token where) {
     uint64_t needed = items_needed(t), n = 0, room = (uint64_t)(p->lx.end - p->lx.token.start) / 2 + 1;
     size_t size = t->dtype == TC_STRING ? sizeof(tc_bytes) : tc_text_item_bytes(t->dtype);
@@ -292,7 +292,7 @@ tc_status tc_text_tensor(tc_text_parser *p, const tc_type *type, tc_token where,
     if (tc_lexer_is(&p->lx, '.'))
         return tc_lexer_error(&p->lx, "this text was printed without the tensor's data");
     if (t->count == 0 && t->dtype == TC_STRING && tc_lexer_accept(&p->lx, '}'))
-        return TC_OK; /* so onnx.printer prints a tensor of no strings */
+        return TC_OK; /* onnx.printer prints a tensor of no strings this way */
     return tc_lexer_error(&p->lx, "the tensor's data was expected, '{' or '[', found %s",
                           tc_token_text(&p->lx, p->lx.token));
 }

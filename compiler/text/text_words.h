@@ -4,7 +4,7 @@
 #include "compiler/ir/ir.h"
 #include <locale.h>
 
-bool tc_text_is_type_word(const char *word);     /* "float", "seq", ...: what a type may begin with */
+bool tc_text_is_type_word(const char *word);     /* "float", "seq", ...: words that a type may begin with */
 bool tc_text_is_special_float(const char *word); /* inf, infinity, nan in any case */
 
 /* "ints" and the like; NULL for TC_ATTR_NONE. */
