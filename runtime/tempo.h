@@ -8,15 +8,15 @@
  *         fputs(tempo_message(session), stderr);
  *     tempo_close(session);
  *
- * A session holds one model. Inputs are bound by name and keep their shapes from run to run; the first run plans all
- * memory as one arena, later runs allocate nothing until a shape comes that is new. All plans share the arena. Nothing
- * here prints, exits, catches signals or reads the environment. A session is used by one thread at a time; different
- * sessions are independent, and may run side by side in any threads, a team of OpenMP's among them, whose settings stay
- * as they are.
+ * A session holds one model. Inputs are bound by name and keep their shapes from run to run. The first run plans all
+ * memory as one arena; later runs allocate nothing until a new shape comes. All plans share the arena. Nothing here
+ * prints, exits, catches signals or reads the environment. A session is used by one thread at a time. Different
+ * sessions are independent: they may run side by side in any threads, including an OpenMP team, whose settings stay as
+ * they are.
  *
  * Out of memory is TEMPO_LIMIT, a failed assertion TEMPO_BUG, each with a message. Where the arena does not fit, the
- * session is as before, and smaller inputs may run. Where a call was cut short on its way, the session is lost: its
- * message says so, every later call returns that status again, and tempo_close gives everything back.
+ * session is as before, and smaller inputs may run. Where a call was cut short, the session is lost: its message says
+ * so, every later call returns that status again, and tempo_close frees everything.
  *
  * tempo_compile makes the training graph that a session runs: tempoc as a call.
  *
@@ -41,7 +41,7 @@ typedef enum tempo_status {
     TEMPO_IO = 5,          /* the operating system said no */
     TEMPO_NUMERIC = 6,     /* an update met a gradient with NaN or infinity; weights may have changed in part */
     TEMPO_USAGE = 64,      /* the call itself: an unknown name, outputs read before a run */
-    TEMPO_BUG = 70,        /* ours */
+    TEMPO_BUG = 70,        /* a bug in Tempo */
 } tempo_status;
 
 /* Element types, with ONNX's numbers. */
@@ -77,12 +77,12 @@ typedef struct tempo_options {
                          * was built without CUDA, or there is no such GPU */
     int threads;        /* 0: one per core */
     uint64_t seed;      /* of Dropout and other random ops */
-    /* Not 0: runs of this session look for mistakes of the plan and of kernels, and compute the same bits. What is free
-     * in the arena is poisoned with NaN, canaries stand behind buffers and workspaces, and nodes read and write what is
-     * live alone; else the run ends as TEMPO_BUG. Slower, in a larger arena; on the CPU only, else opening fails with
+    /* Not 0: runs of this session check the plan and the kernels, and compute the same bits. Free bytes of the arena
+     * are poisoned with NaN, canaries follow buffers and workspaces, and nodes may read and write live bytes alone;
+     * otherwise the run ends as TEMPO_BUG. Slower, in a larger arena; on the CPU only, else opening fails with
      * TEMPO_UNSUPPORTED. */
     int check_memory;
-    /* Not 0: products of floats may round their operands to TF32, 10 bits behind the point, which tensor cores multiply
+    /* Not 0: products of floats may round their operands to TF32, 10 bits after the point; tensor cores multiply these
      * several times faster. On CUDA only, else opening fails with TEMPO_UNSUPPORTED. */
     int tf32;
     double patience; /* seconds that tempo_join, and each run of a rank, wait for other ranks; 0: 120 */
@@ -94,12 +94,12 @@ typedef struct tempo_options {
     int ort_dropout;
 } tempo_options;
 
-/* Reads a model. `options` may be NULL. A session comes back, never NULL, whatever the status is, so that tempo_message
- * can tell what is wrong; close it either way. */
+/* Reads a model. `options` may be NULL. The call always sets a session, never NULL, whatever the status is:
+ * tempo_message can then say why it failed. Close it either way. */
 tempo_status tempo_open(const char *path, const tempo_options *options, tempo_session **out_session);
 void tempo_close(tempo_session *session); /* NULL is fine */
-/* What went wrong in the last call that failed: lines of text with the node's or input's name and a hint; "" when
- * nothing did. Valid until the next call. */
+/* The errors of the last call that failed: lines of text with the node's or input's name and a hint; "" when it
+ * succeeded. Valid until the next call. */
 const char *tempo_message(const tempo_session *session);
 
 /* A graph input or output as the file declares it. */
@@ -107,7 +107,7 @@ typedef struct tempo_info {
     const char *name;
     tempo_dtype dtype; /* 0: not declared */
     const char *type;  /* as ONNX text: "float[batch,16]" */
-    int has_default;   /* inputs: an initializer of the same name serves when nothing is bound */
+    int has_default;   /* inputs: an initializer of the same name is used when nothing is bound */
 } tempo_info;
 size_t tempo_input_count(const tempo_session *session);
 size_t tempo_output_count(const tempo_session *session);
@@ -116,27 +116,26 @@ int tempo_input(const tempo_session *session, size_t index, tempo_info *out_info
 int tempo_output_info(const tempo_session *session, size_t index, tempo_info *out_info);
 
 /* Binds the elements of an input. They are borrowed, not copied: they must stay until the input is bound again or the
- * session is closed. Shapes that the session has not seen, and other values where values decide shapes or the course of
- * If, Loop and Scan, make the next run plan again; the plans used last are kept, sixteen
- * at most. */
+ * session is closed. New shapes make the next run plan again, and so do other values where values decide shapes or the
+ * course of If, Loop and Scan. The plans used last are kept, sixteen at most. */
 tempo_status tempo_bind(tempo_session *session, const char *name, const tempo_tensor *tensor);
 /* Seed and step of the random ops from the next run on; two runs with the same pair draw the same numbers. A graph
  * input `tempo.seed` that nothing is bound to gets both as int64[2]. */
 void tempo_seed(tempo_session *session, uint64_t seed, uint64_t step);
 
 /* State: tensors that stay in the session from run to run, on the device: weights, moments, running statistics. Pairs
- * an output with the input whose place it takes in the next run, without a copy where the graph allows it; both are of
- * one type and shape. Each is of one pair at most. The first run begins with the input's default, or with what was set.
- * A run that fails leaves states undefined. TEMPO_USAGE for names that the model does not have. */
+ * an output with the input that it replaces in the next run, without a copy where the graph allows it; both are of one
+ * type and shape. Each is of one pair at most. The first run begins with the input's default, or with the elements set
+ * by tempo_set_state. A run that fails leaves states undefined. TEMPO_USAGE for names that the model does not have. */
 tempo_status tempo_keep(tempo_session *session, const char *output, const char *input);
-/* The elements that the next run begins with: copied in, and out. What is got is borrowed: it is valid until the next
- * call. `input` is one of a pair. */
+/* The elements that the next run begins with: set copies them in, get returns them borrowed, valid until the next call.
+ * `input` is one of a pair. */
 tempo_status tempo_set_state(tempo_session *session, const char *input, const tempo_tensor *tensor);
 tempo_status tempo_get_state(tempo_session *session, const char *input, tempo_tensor *out_tensor);
 
 /* Data parallel training: sessions of one graph, each on a GPU of its own and with a part of the batch, are the ranks
  * of a group. Ranks are processes, or threads with a session each. One of them makes the group and hands its bytes to
- * all others, by whatever means; then each joins, which waits for all.
+ * all others, by any means; then each joins, and waits for all.
  *
  * TEMPO_UNSUPPORTED: the session's device is no GPU, or NCCL is not there; TEMPO_IO: the ranks do not find each other,
  * or not in time. */
@@ -146,11 +145,11 @@ typedef struct tempo_group {
 tempo_status tempo_new_group(tempo_session *session, tempo_group *out_group);
 tempo_status tempo_join(tempo_session *session, const tempo_group *group, int rank, int ranks);
 /* From the next run on, the output is its mean over all ranks, for nodes that read it as well: a gradient, say, before
- * an optimizer in the graph. A session that has not joined is a rank alone. Outputs are floats that nodes compute, else
- * the run fails with TEMPO_UNSUPPORTED; all ranks name the same ones. Reductions run beside the rest of the graph.
- * Every rank runs as often as the others; a run waits for them, no longer than the options' patience. Where a run fails
- * that had begun, the session leaves its group: the others' runs end with TEMPO_IO, at once or by that limit. It may
- * join a new one. */
+ * an optimizer in the graph. A session that has not joined is a single rank. Outputs are floats that nodes compute,
+ * else the run fails with TEMPO_UNSUPPORTED; all ranks name the same ones. Reductions run beside the rest of the graph.
+ * Every rank runs as often as the others; a run waits for them, no longer than the options' patience. If a run fails
+ * after it has begun, the session leaves its group: the others' runs end with TEMPO_IO, at once or by that limit. It
+ * may join a new one. */
 tempo_status tempo_average(tempo_session *session, const char *output);
 
 /* Resolves all shapes, plans and takes the memory. tempo_run does it when needed; call it to fail early or to read
@@ -167,21 +166,21 @@ typedef struct tempo_live {
     uint64_t bytes;
 } tempo_live;
 
-/* Bytes of a prepared session. Every buffer but what `saved` counts is counted with its alignment to 64 bytes. */
+/* Bytes of a prepared session. Every buffer is counted with its alignment to 64 bytes, but for `saved`. */
 typedef struct tempo_memory {
     uint64_t parameters;    /* initializers and constants, borrowed from the file */
     uint64_t inputs;        /* bound, borrowed from the caller */
     uint64_t state;         /* kept from run to run; twice where a run needs old and new elements side by side */
     uint64_t outputs;       /* graph outputs; those that nodes compute lie in the arena */
-    uint64_t arena;         /* everything that nodes compute: the size of the one allocation */
+    uint64_t arena;         /* all results of nodes: the size of the one allocation */
     uint64_t lower_bound;   /* the most bytes that are live at one time: no plan can need less */
-    const char *peak_node;  /* what runs at that time */
-    const tempo_live *live; /* what is live then, biggest first */
+    const char *peak_node;  /* the node that runs at that time */
+    const tempo_live *live; /* the buffers live then, biggest first */
     size_t n_live;
     uint64_t saved; /* held from the forward pass for the backward pass, in the arena or as shapes that the plan knows:
                        raw bytes, without alignment */
 } tempo_memory;
-/* Prepares the session; what the report points to is valid until the next call. */
+/* Prepares the session; the report's pointers are valid until the next call. */
 tempo_status tempo_memory_report(tempo_session *session, tempo_memory *out_memory);
 
 /* Called after each launch of a run when set: op, node name, seconds since the run began and seconds it took. */

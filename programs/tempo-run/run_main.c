@@ -1,5 +1,5 @@
-/* run_main.c: the runtime's command line: a model and an .npz file of inputs in, an .npz file of outputs out. This
- * file joins the runtime and the passes: models of any opset are upgraded here. */
+/* run_main.c: the runtime's command line: reads a model and an .npz file of inputs, writes an .npz file of outputs.
+ * This file joins the runtime and the passes: models of any opset are upgraded here. */
 #include "passes/upgrade/upgrade.h"
 #include "passes/bodies/bodies.h"
 #include "compiler/base/written_files.h"
@@ -113,7 +113,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* What --profile collects: a table where FILE ends in .csv, else a trace. Both NULL without it. */
+/* The collector of --profile: a table where FILE ends in .csv, else a trace. Both NULL without it. */
 typedef struct profile {
     run_trace *trace;
     run_times *times;

@@ -1,4 +1,5 @@
-/* run_profile.c: a Chrome trace: one complete event ("ph": "X") per launch, times in microseconds. */
+/* run_profile.c: a Chrome trace: one complete event ("ph": "X") per launch, times in microseconds. Of the runtime only
+ * this file sees cJSON. */
 #include "compiler/base/file.h"
 #include "passes/report/json_writer.h"
 #include "run.h"

@@ -41,7 +41,7 @@ static tc_status write_group(tc_ctx *ctx, const char *path, const tempo_group *g
 
 static tc_status begin_group(tc_ctx *ctx, const run_options *o, tempo_session *session, tempo_group *out_group) {
     if (access(o->group, F_OK) == 0) {
-        tc_error(ctx, TC_IO, NULL, "'%s' is there already", tc_quote(ctx, o->group));
+        tc_error(ctx, TC_IO, NULL, "'%s' exists already", tc_quote(ctx, o->group));
         tc_hint(ctx, "remove it, if no other ranks are about to meet there");
         return TC_IO;
     }
@@ -61,7 +61,7 @@ static tc_status await_group(tc_ctx *ctx, const run_options *o, tempo_group *out
     const struct timespec pause = {.tv_nsec = 10000000};
     for (double waited = 0; !read_group(o->group, out_group); waited += 1e-9 * (double)pause.tv_nsec) {
         if (waited > o->patience)
-            return tc_error(ctx, TC_IO, NULL, "rank %d of %d: '%s', which rank 0 writes, did not come in %g s",
+            return tc_error(ctx, TC_IO, NULL, "rank %d of %d: '%s', which rank 0 writes, did not come within %g s",
                             o->rank_at, o->n_ranks, tc_quote(ctx, o->group), o->patience);
         nanosleep(&pause, NULL);
     }
@@ -106,9 +106,9 @@ static tc_status keep(tc_ctx *ctx, tempo_session *session, const char *pair) {
 tc_status run_join(tc_ctx *ctx, const run_options *o, tempo_session *session) {
     for (size_t i = 0; i < o->n_keep; i++)
         TC_TRY(keep(ctx, session, o->keep[i]));
-    tempo_status told = rt_keep_as_told(session);
-    if (told != TEMPO_OK)
-        return run_failed(session, told);
+    tempo_status kept = rt_keep_as_given(session);
+    if (kept != TEMPO_OK)
+        return run_failed(session, kept);
     for (size_t i = 0; i < o->n_average; i++)
         TC_TRY(average(ctx, session, o->average[i]));
     return o->rank ? join(ctx, o, session) : TC_OK;

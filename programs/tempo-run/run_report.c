@@ -1,4 +1,4 @@
-/* run_report.c: what tempo-run prints: outputs, memory, times, kernels. */
+/* run_report.c: the reports that tempo-run prints: outputs, memory, times, kernels. */
 #include "run.h"
 #include "kernels/common/types.h"
 #include <inttypes.h>

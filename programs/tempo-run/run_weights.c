@@ -2,7 +2,7 @@
 #include "run.h"
 #include <string.h>
 
-/* The elements at an address that kernels can read them from. */
+/* The elements at an address that is aligned for kernels. */
 static const void *aligned(tc_ctx *ctx, const tc_tensor *tensor) {
     if ((uintptr_t)tensor->data % 16 == 0)
         return tensor->data;

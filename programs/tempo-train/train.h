@@ -1,5 +1,5 @@
-/* train.h: what the parts of tempo-train share. A run goes: options -> graphs, compiled (train_graph.c) -> data, bound
- * batch by batch (train_loop.c) -> lines and records (train_log.c), checkpoints, and the files of the end
+/* train.h: declarations that the parts of tempo-train share. A run goes: options -> graphs, compiled (train_graph.c) ->
+ * data, bound batch by batch (train_loop.c) -> lines and records (train_log.c), checkpoints, and the files of the end
  * (train_save.c). */
 #ifndef TEMPO_TRAIN_H
 #define TEMPO_TRAIN_H
@@ -10,7 +10,7 @@
 #include "programs/tempo-train/ranks/train_ranks.h"
 #include <signal.h>
 
-#define TRAIN_MOST INT64_C(1000000000) /* of what is counted by options: products of two of them do not overflow */
+#define TRAIN_MOST INT64_C(1000000000) /* limit of numbers in options: products of two of them do not overflow */
 
 /* --- schedules: train_schedule.c ---------------------------------------------------------------- */
 
@@ -61,19 +61,19 @@ typedef struct train_options {
 
 extern const struct tc_option_table train_option_table;
 
-/* --- what decides numbers: train_settings.c ------------------------------------------------------ */
+/* --- options that change results: train_settings.c -------------------------------------------- */
 
-/* Lines "option NAME=VALUE" of all options that change what is computed. In the arena. */
+/* Lines "option NAME=VALUE" of all options that change results. In the arena. */
 const char *train_settings_text(tc_arena *arena, const train_options *o);
-/* "--lr=0.2 (was 0.1), ...": what `own` has otherwise than `other`, `was` before each value of the latter; NULL:
- * nothing that both have. */
+/* "--lr=0.2 (was 0.1), ...": the options of `own` that differ from `other`, `was` before each value of the latter;
+ * NULL: no option in both differs. */
 const char *train_settings_differ(tc_ctx *ctx, const char *own, const char *other, const char *was);
 /* TC_USAGE where a rank has other options, another seed or another model than rank 0, and names the rank and these. */
 tc_status train_settings_agree(tc_ctx *ctx, const train_options *o, const tc_file *file);
 
 /* --- graphs: train_graph.c ---------------------------------------------------------------------- */
 
-/* Where every graph of the run comes from. */
+/* The source of every graph of the run. */
 typedef struct train_source {
     const train_options *o;
     const tc_file *file;
@@ -83,8 +83,8 @@ typedef struct train_source {
 typedef struct train_state {
     const char *input;
     bool is_weight; /* has a first value in the file: a trained weight, or a running statistic; else it begins at 0 */
-    bool is_statistic; /* such a one that no optimizer makes: it moves with each batch */
-    bool is_sum;       /* of gradients, within a group of batches: nothing that a checkpoint keeps */
+    bool is_statistic; /* a state that no optimizer makes: it changes with each batch */
+    bool is_sum;       /* of gradients, within a group of batches: not part of a checkpoint */
 } train_state;
 
 typedef struct train_graph {
@@ -92,33 +92,34 @@ typedef struct train_graph {
     tc_summary summary;                                       /* in the context's arena */
     const char *loss;                                         /* the output */
     bool takes_update, takes_apply, takes_share, takes_scale; /* inputs that it has */
-    bool tells_norm, tells_finite;                            /* outputs that it has */
+    bool tells_norm, reports_finite;                          /* outputs that it has */
     train_state *states;
     size_t n_states;
     int64_t batch; /* of every input, fixed in the graph; 0: open */
-    uint64_t hash; /* of nodes and states: another graph has another, as a rule */
+    uint64_t hash; /* of nodes and states: another graph usually has another */
     tc_held held;  /* the session */
 } train_graph;
 
 /* Compiles the file with its backward pass and optimizer, at this batch (0: as the file has it), and opens it. */
 tc_status train_graph_open(tc_ctx *ctx, const train_source *from, int64_t batch, train_graph *out);
 void train_graph_close(train_graph *g); /* of one that was never opened, too */
-/* Inputs that data is for, no states of the graph `trained` (may be NULL); arrays in the context's arena. */
+/* Inputs that get data, no states of the graph `trained` (may be NULL); arrays in the context's arena. */
 const train_input *train_graph_inputs(tc_ctx *ctx, const train_graph *g, const train_graph *trained, size_t *out_n);
 /* The model compiled at this batch, with this budget (NULL: that of the options), before a session has it. */
 tc_status train_compile(tc_ctx *ctx, const train_source *from, int64_t batch, const char *budget, tc_summary *summary,
                         tc_model **out_model);
-/* Opens a session of a model at hand, which it takes over; `collective`: among ranks, or NULL. */
+/* Opens a session of a given model, which it takes over; `collective`: among ranks, or NULL. */
 tc_status train_session_open(tc_ctx *ctx, const train_options *o, const rt_collective *collective, tc_model *model,
                              train_graph *out);
-/* The failure of a call of the session's: its message is printed, behind the diagnostics so far; by rank 0 alone where
+/* The failure of a call of the session's: its message is printed, after the diagnostics so far; by rank 0 alone where
  * it fails there, too. */
 tc_status train_failed(tc_ctx *ctx, const tempo_session *session, tempo_status status);
 /* A scalar output of floats of any type, as of the last run. */
 tc_status train_read_number(tc_ctx *ctx, tempo_session *session, const char *output, double *out_number);
 /* Binds the arrays of a batch. */
 tc_status train_bind_batch(tc_ctx *ctx, tempo_session *session, const train_batch *batch);
-/* The same forward: dropout off, no optimizer, the trained weights as inputs, and what scalars count (out_summary). */
+/* The same for the forward graph: dropout off, no optimizer, the trained weights as inputs, and the counts of scalars
+ * (out_summary). */
 tc_status train_compile_forward(tc_ctx *ctx, const train_source *from, int64_t batch, const train_graph *trained,
                                 tc_summary *out_summary, tc_model **out_model);
 /* The options of data with this path; `batch` samples a batch of this rank. */
@@ -129,10 +130,10 @@ train_data_options train_data_for(const train_options *o, const char *path, int6
 enum { TRAIN_STOPS = 6, TRAIN_SIGNALS = TRAIN_STOPS + 1 };
 /* From now on SIGUSR1 and SIGUSR2 ask for a checkpoint. */
 void train_signals_begin(void);
-/* And SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGXCPU and SIGPIPE for an end behind the update; a second one of the first
+/* And SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGXCPU and SIGPIPE ask for an end after the update; a second one of the first
  * three ends the process at once. */
 void train_signals_catch(void);
-/* What was asked for since the last time, each 1 or 0: ranks add them up. */
+/* The requests since the last call, each 1 or 0: ranks add them up. */
 void train_signals_tell(double flags[TRAIN_SIGNALS]);
 /* Of these, the signal that asks for an end (0: none), and whether a checkpoint is asked for. */
 int train_signals_heard(const double flags[TRAIN_SIGNALS], bool *out_save);
@@ -143,7 +144,7 @@ int train_signals_heard(const double flags[TRAIN_SIGNALS], bool *out_save);
 typedef struct train_eval {
     train_graph graph;
     train_data *data;
-    tc_counted *terms;       /* [n_terms] of all scores, one behind the other */
+    tc_counted *terms;       /* [n_terms] of all scores, one after the other */
     double *values, *counts; /* [n_terms] sums over batches: values times counts, and counts as of all samples */
     double *sums;            /* [n_terms] values alone */
     size_t n_terms;
@@ -157,16 +158,16 @@ typedef struct train_eval {
 tc_status train_eval_open(tc_ctx *ctx, const train_source *from, int64_t batch, const train_graph *trained,
                           train_eval *out);
 void train_eval_close(train_eval *e);
-/* Takes the memory of a first batch, so that a lack of it is told before the first update. Nothing to do without
+/* Takes the memory of a first batch: a lack of it is then reported before the first update. Does nothing without
  * --eval-data. */
 tc_status train_eval_prepare(tc_ctx *ctx, train_eval *e, const train_graph *trained);
-/* Runs over all samples, each rank over its part; *out_samples of them. Means are e->means then: what one batch of all
- * samples would give, whatever the batch, but for scores that train_eval_open warned of. */
+/* Runs over all samples, each rank over its part; *out_samples of them. Means are e->means then: the values of one
+ * batch of all samples, whatever the batch, but for scores that train_eval_open warned of. */
 tc_status train_eval_run(tc_ctx *ctx, train_ranks *ranks, train_eval *e, const train_graph *trained,
                          int64_t *out_samples);
 
 /* --- the run: train_loop.c ---------------------------------------------------------------------- */
 
-/* Everything of a run: 128 and the number of the signal that ended it, TC_NUMERIC where something is not finite. */
+/* The whole run: 128 and the number of the signal that ended it, TC_NUMERIC where a value is not finite. */
 tc_status train_run_all(tc_ctx *ctx, const train_source *from);
 #endif

@@ -1,5 +1,5 @@
-/* train_begin.c: a run from its beginning to its files: graphs, data, the place it goes on from, the updates, and what
- * is written at the end. */
+/* train_begin.c: a run from its beginning to its files: graphs, data, the checkpoint it goes on from, the updates, and
+ * the files written at the end. */
 #include "train_run.h"
 #include <inttypes.h>
 
@@ -47,7 +47,7 @@ static tc_status open_counts(train_run *r, int64_t batch) {
                               tc_quote(r->ctx, r->graph.loss));
     }
     if (why)
-        tc_warn(r->ctx, NULL, "%s: %s; batches are weighed by their samples, as if each counted as much",
+        tc_warn(r->ctx, NULL, "%s: %s; batches are weighted by their samples, as if all counted equally",
                 r->o->accumulate > 1 ? "--accumulate" : "ranks", why);
     if (why && !s->uncounted)
         tc_hint(r->ctx, "train the file that tempoc compiled");
@@ -93,7 +93,7 @@ static tc_status begin_progress(train_run *r) {
     return TC_OK;
 }
 
-/* Of weights, or of what an optimizer keeps of them. */
+/* Of weights, or of the optimizer's state for them. */
 static int64_t count_elements(const train_run *r, bool weights) {
     int64_t count = 0;
     for (size_t i = 0; i < r->graph.n_states; i++) {
@@ -116,7 +116,7 @@ static void tell_plan(train_run *r) {
                   samples, per_epoch, s->updates, s->rate, r->o->schedule_name, s->warmup);
     const tc_update_summary *u = r->graph.summary.update;
     if (u && u->weight_decay > 0)
-        train_log_say(&r->log, "weight decay %g takes %zu tensors and spares %zu%s", u->weight_decay,
+        train_log_say(&r->log, "weight decay %g applies to %zu tensors and skips %zu%s", u->weight_decay,
                       u->n_updated - u->n_spared, u->n_spared,
                       u->n_spared > 0 ? ", biases and those of norms: --decay-all does not" : "");
     if (ranks->ranks > 1)
@@ -127,7 +127,7 @@ static void tell_plan(train_run *r) {
                       r->o->drop_last ? "" : ": the graph takes whole batches alone");
 }
 
-/* All, whichever fails: the first failure counts. */
+/* Runs all of them, even after a failure: the first failure counts. */
 static tc_status write_results(train_run *r) {
     train_log_settle(&r->log);
     tc_status model = tc_attempt_told(r->ctx, train_save_model, r);
@@ -167,7 +167,7 @@ static tc_status go(train_run *r) {
         return status;
     if (stop) {
         train_log_settle(&r->log);
-        tc_note(r->ctx, NULL, "stopped behind update %" PRId64 " by a signal%s", r->progress.step,
+        tc_note(r->ctx, NULL, "stopped after update %" PRId64 " by a signal%s", r->progress.step,
                 r->o->checkpoint ? "; --resume goes on from there" : "; nothing is saved then without --checkpoint");
         return (tc_status)(128 + stop);
     }

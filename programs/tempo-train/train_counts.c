@@ -1,4 +1,4 @@
-/* train_counts.c: a graph of what the loss counts, and its sums over a group of batches. */
+/* train_counts.c: a graph that counts the loss's labels, and its sums over a group of batches. */
 #include "train_counts.h"
 #include <string.h>
 
@@ -11,7 +11,7 @@ static bool is_count(const train_counts *c, const char *name) {
     return false;
 }
 
-/* The terms of the loss, and of the graph's outputs their counts alone. */
+/* The terms of the loss; of the graph's outputs only their counts are kept. */
 static void keep_counts(tc_ctx *ctx, const tc_summary *summary, const char *loss, tc_graph *graph, train_counts *c) {
     c->terms = TC_NEW_ARRAY(ctx->arena, tc_counted, summary->n_counted + 1);
     for (size_t i = 0; i < summary->n_counted; i++) {
@@ -55,7 +55,7 @@ bool train_adds_up(const tc_counted *term, double total) {
     return term->adds_up || (term->behind_guard && !(total > 0));
 }
 
-/* What each term counts in a batch: out[n]; joins c->totals. */
+/* The count of each term in a batch: out[n]; joins c->totals. */
 static tc_status count_batch(tc_ctx *ctx, train_counts *c, const train_batch *batch, double *out) {
     bool runs = false;
     for (size_t i = 0; i < c->n; i++)

@@ -1,5 +1,5 @@
-/* train_eval.c: the forward graph over all samples of --eval-data -> what each scalar output is of all samples at once.
- * The weights are those of the training session, where they lie: nothing is copied on the CPU. */
+/* train_eval.c: runs the forward graph over all samples of --eval-data and computes each scalar output for all samples
+ * at once. The weights are those of the training session, in place: nothing is copied on the CPU. */
 #include "train_counts.h"
 #include <math.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static tc_status list_scores(tc_ctx *ctx, const tc_summary *summary, train_eval 
             add_score(ctx, summary, output->name, e);
     }
     if (summary->uncounted)
-        tc_warn(ctx, NULL, "--eval-data: %s; its mean weighs batches by their samples, and depends on --batch",
+        tc_warn(ctx, NULL, "--eval-data: %s; its mean weights batches by their samples, and depends on --batch",
                 summary->uncounted);
     if (e->n > 0)
         return TC_OK;
@@ -51,7 +51,7 @@ tc_status train_eval_open(tc_ctx *ctx, const train_source *from, int64_t batch, 
     e->copies = TC_NEW_ARRAY(ctx->arena, void *, trained->n_states + 1);
     const train_input *inputs = train_graph_inputs(ctx, &e->graph, trained, &n_inputs);
     train_data_options data = train_data_for(from->o, from->o->eval_path, batch);
-    data.drop_last = false; /* a fixed batch tells by itself what it leaves out */
+    data.drop_last = false; /* a fixed batch leaves out samples: reported elsewhere */
     data.shuffle = false;
     data.bucket = 0;
     return train_data_open(ctx, &data, inputs, n_inputs, &e->data);
@@ -63,7 +63,7 @@ void train_eval_close(train_eval *e) {
     e->data = NULL;
 }
 
-/* Where the host has a state's elements: those of the session, or a copy of what is on a device. */
+/* The host's address of a state's elements: those of the session, or a copy from the device. */
 static tc_status look_at_state(tc_ctx *ctx, train_eval *e, const train_graph *trained, size_t at,
                                tempo_tensor *out_tensor) {
     tempo_status status = tempo_get_state(trained->session, trained->states[at].input, out_tensor);
@@ -101,7 +101,7 @@ tc_status train_bind_batch(tc_ctx *ctx, tempo_session *session, const train_batc
     return TC_OK;
 }
 
-/* A mean of nothing, which is NaN, counts nothing. */
+/* A mean of no elements, which is NaN, is left out. */
 static tc_status add_scores(tc_ctx *ctx, train_eval *e, int64_t samples) {
     for (size_t i = 0; i < e->n_terms; i++) {
         const tc_counted *term = &e->terms[i];

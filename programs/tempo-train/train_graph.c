@@ -1,5 +1,5 @@
-/* train_graph.c: the file -> a session of its training graph. What is compiled is decided here alone: which recipe,
- * which optimizer, and which batch where the file has one number or a budget needs one. */
+/* train_graph.c: the file -> a session of its training graph. Recipe, optimizer, and batch (where the file has one
+ * number or a budget needs one) are decided here alone. */
 #include "passes/budget/budget.h"
 #include "passes/pipeline/pipeline.h"
 #include "compiler/onnx/onnx.h"
@@ -30,7 +30,7 @@ static bool has_dim(const tc_options *options, const char *name) {
     return false;
 }
 
-/* A number in the file becomes the one that is asked for; a symbol stays one, unless a plan has to know it. */
+/* A number in the file is replaced by the requested one; a symbol stays one, unless a plan has to know it. */
 static void set_batch(tc_ctx *ctx, const tc_graph *graph, int64_t batch, tc_options *options) {
     const tc_dim *dim = batch_dim(graph);
     if (batch == 0 || !dim || tc_dim_is_unknown(*dim) || has_dim(options, "batch"))
@@ -92,7 +92,7 @@ tc_status train_compile_forward(tc_ctx *ctx, const train_source *from, int64_t b
     set_batch(ctx, (*out_model)->graph, batch, &options);
     tc_status status = tc_evaluation_model(&env, *out_model, weights, n);
     if (status == TC_OK)
-        ctx->n_diags = n_diags; /* said when the training graph was compiled */
+        ctx->n_diags = n_diags; /* reported when the training graph was compiled */
     else
         tc_model_destroy(*out_model);
     return status;
@@ -137,7 +137,7 @@ void train_graph_close(train_graph *g) {
     g->session = NULL;
 }
 
-/* What adds up within a group of batches. */
+/* The sums within a group of batches. */
 static bool is_sum(const char *name) { return tc_ends_with(name, ".sum") || strcmp(name, TC_SUMMED_INPUT) == 0; }
 
 /* Whether an optimizer makes the next value of this input. */
@@ -166,7 +166,7 @@ static void list_states(tc_ctx *ctx, train_graph *g) {
 static tc_status average_all(tc_ctx *ctx, const train_options *o, const train_graph *g) {
     if (o->ranks->ranks == 1 || rt_average_updates(g->session) > 0)
         return TC_OK;
-    tc_error(ctx, TC_UNSUPPORTED, NULL, "ranks take the mean of what goes into optimizers, and the graph has none");
+    tc_error(ctx, TC_UNSUPPORTED, NULL, "ranks average the gradients of optimizers, and the graph has no optimizer");
     tc_hint(ctx, "train in one process, without mpirun");
     return TC_UNSUPPORTED;
 }
@@ -200,7 +200,7 @@ static tc_status find_loss(tc_ctx *ctx, const train_options *o, train_graph *g, 
             g->loss = tc_arena_strdup(ctx->arena, graph->outputs[i]->name);
     if (g->loss)
         return TC_OK;
-    tc_error(ctx, TC_BAD_INPUT, NULL, "no output of the graph is said to be its loss");
+    tc_error(ctx, TC_BAD_INPUT, NULL, "no output of the graph is marked as its loss");
     tc_hint(ctx, o->options.loss ? "compile the model once more with tempoc" : "--loss names it");
     return TC_BAD_INPUT;
 }
@@ -222,7 +222,7 @@ tc_status train_graph_open(tc_ctx *ctx, const train_source *from, int64_t batch,
         return found;
     }
     TC_TRY(train_session_open(ctx, from->o, train_ranks_collective(from->o->ranks), model, out));
-    tempo_status kept = rt_keep_as_told(out->session);
+    tempo_status kept = rt_keep_as_given(out->session);
     if (kept != TEMPO_OK)
         return train_failed(ctx, out->session, kept);
     list_states(ctx, out);
@@ -232,7 +232,7 @@ tc_status train_graph_open(tc_ctx *ctx, const train_source *from, int64_t batch,
     out->takes_share = has_input(out, TC_SHARE_INPUT);
     out->takes_scale = has_input(out, TC_LOSS_SCALE_INPUT);
     out->tells_norm = has_output(out, TC_GRAD_NORM_OUTPUT);
-    out->tells_finite = has_output(out, TC_FINITE_OUTPUT);
+    out->reports_finite = has_output(out, TC_FINITE_OUTPUT);
     return TC_OK;
 }
 

@@ -1,6 +1,6 @@
-/* train_log.c: updates and evaluations -> lines. A terminal gets one line that is written over, a file or a pipe a line
- * now and then; the record of --log has every update, as JSON. Numbers there have the digits of a float, so that equal
- * text means equal bits. */
+/* train_log.c: updates and evaluations -> lines. A terminal gets one line that is overwritten, a file or a pipe a line
+ * now and then; the record of --log has every update, as JSON. Numbers there have the digits of a float: equal text
+ * means equal bits. */
 #include "compiler/base/clock.h"
 #include "train_log.h"
 #include <errno.h>
@@ -62,7 +62,7 @@ static void put_number(FILE *out, const char *name, double value) {
         fputs(": null", out);
 }
 
-/* What this program has held at most. getrusage would count the process that started it, too, as it was before. */
+/* The peak memory of this program. getrusage would also count the process that started it, as it was before. */
 static double peak_mebibytes(void) {
     char line[256];
     long long kibibytes = 0;

@@ -1,4 +1,4 @@
-/* train_log.h: what a run tells of itself: lines on standard output, records in a file, events for TensorBoard. */
+/* train_log.h: the reports of a run: lines on standard output, records in a file, events for TensorBoard. */
 #ifndef TRAIN_LOG_H
 #define TRAIN_LOG_H
 #include "train.h"
@@ -40,17 +40,17 @@ typedef struct train_log {
     const char *json_path;
     train_events events;
     bool quiet, terminal;
-    bool open_line; /* the terminal's cursor stands in a line that is written over */
+    bool open_line; /* the terminal's cursor stands in a line that will be overwritten */
     int64_t print_every;
     int64_t updates, epochs; /* in all */
-    int64_t first;           /* update that this process begins behind */
+    int64_t first;           /* the update after which this process begins */
     double shown;            /* when a line was written last; seconds */
     double pace;             /* seconds of an update, smoothed */
     tc_held held;
 } train_log;
 
-/* Opens the files that the options name. Behind `done` updates of another process, if any, records are appended to
- * those that are there. */
+/* Opens the files that the options name. Records are appended to those that are there after `done` updates of another
+ * process, if any. */
 tc_status train_log_open(tc_ctx *ctx, const train_options *o, int64_t updates, int64_t epochs, int64_t done,
                          train_log *out);
 void train_log_step(train_log *log, const train_record *r);

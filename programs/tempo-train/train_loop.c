@@ -1,6 +1,6 @@
-/* train_loop.c: the run: updates, one behind the other, and what comes between them. The place of a run is a
- * train_progress behind an update; all that an update does follows from it, from the file and from the options, so that
- * a run that goes on from a checkpoint computes the same bits. */
+/* train_loop.c: the run: updates, one after the other, and the work between them. The position of a run is a
+ * train_progress after an update. An update depends only on it, on the file and on the options: a run that goes on from
+ * a checkpoint computes the same bits. */
 #include "compiler/base/clock.h"
 #include "compiler/ir/ops.h"
 #include "train_run.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { COMPARED = 100 }; /* updates between two comparisons of ranks' weights, which read all of them */
-/* No loss overflows so: what is not finite at smaller scales than this, has another cause. */
+/* No loss overflows this way: values that are not finite at smaller scales have another cause. */
 #define LEAST_SCALE (1 / 65536.0)
 
 /* --- one update ----------------------------------------------------------------------------------- */
@@ -73,12 +73,12 @@ static uint64_t seed_of(const train_run *r) {
     return r->progress.seed + (uint64_t)r->o->ranks->rank * UINT64_C(0x9E3779B97F4A7C15);
 }
 
-/* Whether an update is put together of parts, which count differently. */
+/* Whether an update consists of parts that count differently. */
 static bool has_parts(const train_run *r) { return r->o->accumulate > 1 || r->o->ranks->ranks > 1; }
 
-/* What of an update is the batch's: by its samples, or what the loss counts of them. Terms of the loss that count
- * differently have factors. Gradients that add up in the graph are weighed there, such that a plain mean over ranks is
- * right when the update comes; others are weighed by that mean. */
+/* The batch's share of an update: by its samples, or by the labels that the loss counts in them. Terms of the loss that
+ * count differently have factors. Gradients that add up in the graph are weighted there, such that a plain mean over
+ * ranks is right at the update; others are weighted by that mean. */
 static double share_out(train_run *r, int64_t index, const train_batch *batch, bool last, int64_t group_samples) {
     const bool adds_up = r->graph.takes_share;
     const double ranks = (double)r->o->ranks->ranks;
@@ -114,11 +114,11 @@ static tc_status run_batch(train_run *r, int64_t index, bool last, int64_t group
         record->loss += loss * share;
     record->samples += batch.all_samples;
     record->tokens += batch.all_tokens;
-    /* As long as the batch is there that has it: behind the last one of the group it would not be found. */
+    /* As long as the batch that has it is there: after the last one of the group it would not be found. */
     return share > 0 && !last && !isfinite(loss) && !r->graph.takes_scale ? train_not_finite(r) : TC_OK;
 }
 
-/* As PyTorch's GradScaler: half of it where gradients overflowed, twice as much behind so many updates without. */
+/* As PyTorch's GradScaler: halved where gradients overflowed, doubled after so many updates without. */
 static void adapt_scale(train_progress *p, bool finite) {
     enum { GOOD_UPDATES = 2000 };
     if (!finite) {
@@ -131,24 +131,24 @@ static void adapt_scale(train_progress *p, bool finite) {
     }
 }
 
-/* What the graph tells behind an update. */
+/* Values that the graph reports after an update. */
 static tc_status read_outcome(train_run *r, train_record *record) {
     const train_graph *g = &r->graph;
     bool finite = true;
     float norm = -1;
     if (g->tells_norm)
         TC_TRY(read_output(r, TC_GRAD_NORM_OUTPUT, &norm, sizeof norm));
-    if (g->tells_finite)
+    if (g->reports_finite)
         TC_TRY(read_output(r, TC_FINITE_OUTPUT, &finite, sizeof finite));
     record->grad_norm = (double)norm;
     record->loss_scale = g->takes_scale ? r->progress.loss_scale : -1;
     record->skipped = !finite;
-    if (g->takes_scale && g->tells_finite)
+    if (g->takes_scale && g->reports_finite)
         adapt_scale(&r->progress, finite);
     return TC_OK;
 }
 
-/* The loss of all ranks, and what signals ask any of them for. */
+/* The loss of all ranks, and the requests of signals on any of them. */
 static tc_status meet(train_run *r, train_record *record) {
     double all[1 + TRAIN_SIGNALS] = {record->loss};
     train_signals_tell(all + 1);
@@ -166,7 +166,7 @@ static tc_status check_finite(train_run *r, int64_t batches, train_record *recor
         return fine ? TC_OK : train_not_finite(r);
     if (r->counts.n == 1)
         record->loss = NAN;
-    if (!r->told_nothing) {
+    if (!r->reported_nothing) {
         train_log_settle(&r->log);
         tc_note(r->ctx, NULL,
                 "update %" PRId64 ": the loss has nothing to count in it, no label that is not ignored: "
@@ -174,7 +174,7 @@ static tc_status check_finite(train_run *r, int64_t batches, train_record *recor
                 record->step);
         train_ranks_tell(r->ctx, r->o->ranks);
     }
-    r->told_nothing = true;
+    r->reported_nothing = true;
     return TC_OK;
 }
 
@@ -242,7 +242,7 @@ static tc_status compare_weights(train_run *r) {
     return train_ranks_agree(r->ctx, r->o->ranks, r->progress.step, r->progress.plan_hash, hash);
 }
 
-/* Evaluations, checkpoints and the wishes of signals; *out_stop: the signal that ends the run, or 0. */
+/* Evaluations, checkpoints and requests of signals; *out_stop: the signal that ends the run, or 0. */
 static tc_status between(train_run *r, int *out_stop) {
     const train_progress *p = &r->progress;
     bool last = p->step == r->schedule.updates, epoch_ends = p->batch == 0;
@@ -254,7 +254,7 @@ static tc_status between(train_run *r, int *out_stop) {
         TC_TRY(train_share_statistics(r));
     if (compares)
         TC_TRY(compare_weights(r));
-    if (saves) /* first of all: what was learned is safe then */
+    if (saves) /* first of all: the trained weights are safe then */
         TC_TRY(train_checkpoint_now(r));
     r->trained = last;
     return evaluates ? evaluate(r) : TC_OK;

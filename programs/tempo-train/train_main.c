@@ -1,7 +1,5 @@
-/* train_main.c: the trainer's command line. Everything that can be known to be wrong before the work starts is said
- * before it starts; the exit code is the status (compiler/base/diag.h), or 128 and the number of the signal that ended
- * it.
- */
+/* train_main.c: the trainer's command line. Every mistake that can be known before the work starts is reported before
+ * it starts; the exit code is the status (compiler/base/diag.h), or 128 and the number of the signal that ended it. */
 #include "passes/pipeline/pipeline.h"
 #include "passes/upgrade/upgrade.h"
 #include "passes/bodies/bodies.h"
@@ -54,15 +52,15 @@ const tc_option_table train_option_table = {
 
 /* --- optimizers ----------------------------------------------------------------------------------- */
 
-/* What counts where an option says nothing. */
+/* The defaults of each optimizer. */
 static const struct {
     const char *name;
     double rate;
 } optimizers[] = {{"adamw", 5e-5}, {"adam", 5e-5}, {"sgd", 1e-2}, {"lamb", 1e-3}};
 
-#define UNSET DBL_MAX /* a rate that nobody gave */
+#define UNSET DBL_MAX /* no rate was given */
 
-/* What else the optimizer is asked for, the pipeline checks. */
+/* The pipeline checks the optimizer's other options. */
 static tc_status check_optimizer(tc_ctx *ctx, train_options *o) {
     double usual = optimizers[0].rate;
     for (size_t i = 0; i < TC_COUNT(optimizers); i++)

@@ -1,5 +1,6 @@
-/* train_memory.c: before the first update: the memory that a run takes, from its plan, against what there is. Where
- * that does not do, the plans of smaller batches and a memory budget are tried, so that the refusal says what would. */
+/* train_memory.c: before the first update: compares the memory that a run takes, by its plan, with the memory there is.
+ * Where that is not enough, the plans of smaller batches and a memory budget are tried: the refusal then says which
+ * would fit. */
 #include "train_run.h"
 #include "runtime/files/available.h"
 #include <inttypes.h>
@@ -21,7 +22,7 @@ static uint64_t state_bytes(const tempo_session *s) {
     return bytes;
 }
 
-/* The shapes of a batch, but so many samples. */
+/* The shapes of a batch with so many samples. */
 static void take_shapes(tempo_session *s, const train_batch *like, int64_t batch) {
     static const uint64_t nothing;
     for (size_t i = 0; i < like->n; i++) {
@@ -38,7 +39,7 @@ static void take_shapes(tempo_session *s, const train_batch *like, int64_t batch
     }
 }
 
-/* What a run at this batch takes. False: it is not known. */
+/* The memory of a run at this batch. False: it is not known. */
 static bool foresee(train_run *r, const train_source *from, const train_batch *like, int64_t batch, const char *budget,
                     need *out) {
     tc_summary summary;
@@ -51,7 +52,7 @@ static bool foresee(train_run *r, const train_source *from, const train_batch *l
     if (!known)
         return false;
     known = rt_open_model(model, r->o->model, &r->o->session, &r->o->hooks, &session) == TEMPO_OK &&
-            rt_keep_as_told(session) == TEMPO_OK;
+            rt_keep_as_given(session) == TEMPO_OK;
     if (known) {
         take_shapes(session, like, batch);
         out->states = state_bytes(session);
@@ -123,7 +124,7 @@ static tc_status refuse(train_run *r, const train_batch *like, const need *n, ui
     const char *less = enough_budget(r, like, n, usable);
     tc_error(r->ctx, TC_LIMIT, NULL,
              "not enough memory: a batch of %" PRId64 " takes %.1f MiB, %.1f of it weights and the optimizer's state, "
-             "%.1f what is computed and %.1f the model as it was read, but %.1f MiB are usable %s",
+             "%.1f results of nodes and %.1f the model as read, but %.1f MiB are usable %s",
              like->samples, (double)total(n) / 0x1p20, (double)n->states / 0x1p20, (double)n->arena / 0x1p20,
              (double)n->tables / 0x1p20, (double)usable / 0x1p20, where);
     if (smaller && less)
@@ -140,7 +141,7 @@ static tc_status refuse(train_run *r, const train_batch *like, const need *n, ui
 /* The plan of the first run, made and given its memory; *out_fits: there was enough. */
 static tc_status prepare(train_run *r, const train_batch *first, uint64_t usable, bool *out_fits) {
     tempo_session *s = r->graph.session;
-    *out_fits = state_bytes(s) <= usable; /* else not even these are taken */
+    *out_fits = state_bytes(s) <= usable; /* otherwise not even these are taken */
     if (!*out_fits)
         return TC_OK;
     TC_TRY(train_bind_batch(r->ctx, s, first));
@@ -151,7 +152,7 @@ static tc_status prepare(train_run *r, const train_batch *first, uint64_t usable
     return status == TEMPO_OK || status == TEMPO_LIMIT ? TC_OK : train_failed(r->ctx, s, status);
 }
 
-/* Memory that is taken is not used yet: ranks do not see each other's. */
+/* Memory is taken but not used yet: ranks do not see each other's. */
 static bool fits_among_ranks(tempo_session *s, uint64_t usable) {
     tempo_memory memory;
     return tempo_memory_report(s, &memory) != TEMPO_OK || memory.state + memory.arena <= usable;
@@ -168,7 +169,7 @@ tc_status train_check_memory(train_run *r) {
     TC_TRY(rt_make_ready(r->ctx, &r->graph.session->shared));
     (void)rt_available_memory("", &usable, &where);
     if (!r->graph.session->shared.device->host_memory)
-        usable = UINT64_MAX; /* the device tells by itself */
+        usable = UINT64_MAX; /* the device checks this by itself */
     else
         usable /= ranks; /* on one host they take of the same memory */
     TC_TRY(prepare(r, &first, usable, &fits));

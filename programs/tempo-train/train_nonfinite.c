@@ -10,8 +10,8 @@ static bool is_in_state(const train_run *r, const rt_nonfinite *found) {
     return false;
 }
 
-/* Seconds that a rank waits for one that knows better. Whose data was wrong, sees that; the weights are NaN on all
- * ranks then, which is all that others see, if anything. */
+/* Seconds that a rank waits for one that knows better. The rank whose data was wrong sees that; on all others only the
+ * weights are NaN, if anything. */
 static double doubt(const train_run *r, const rt_nonfinite *found) {
     return !found->found ? 6 : is_in_state(r, found) ? 3 : 0;
 }
@@ -30,11 +30,11 @@ bool train_counted_nothing(train_run *r, int64_t batches) {
 static const char *what_helps(train_run *r, const rt_nonfinite *found) {
     bool is_state = is_in_state(r, found);
     if (found->found && !found->node && !is_state)
-        return "mend the data, or leave such samples out: numpy.isfinite tells which";
+        return "correct the data, or leave such samples out: numpy.isfinite finds them";
     if (found->found && !found->node && r->progress.step == 0)
         return "the weights of the file hold it before any update";
     if (train_counted_nothing(r, 1))
-        return "the loss divides by what it counts, which is nothing in this update: let the model divide by 1 at "
+        return "the loss divides by the number of its labels, which is 0 in this update: let the model divide by 1 at "
                "least (clamp(min=1)), or leave such samples out";
     return "a smaller --lr, --warmup and --clip-norm help";
 }
@@ -48,7 +48,7 @@ static tc_status tell(train_run *r) {
              ranks->ranks > 1 ? tc_arena_printf(r->ctx->arena, "rank %d of %d: ", ranks->rank, ranks->ranks) : "",
              r->progress.step + 1, r->progress.epoch + 1,
              found.found ? rt_nonfinite_text(r->ctx, &found)
-                         : "something is not finite, and a second run did not show what");
+                         : "a value is not finite, and a second run did not show which");
     tc_hint(r->ctx, "%s; %s", what_helps(r, &found),
             r->o->checkpoint ? "checkpoints stay as they are, and --resume goes on from the last"
                              : "nothing was written");

@@ -1,4 +1,4 @@
-/* train_run.h: a run while it goes: what train_loop.c, train_begin.c and their neighbours share. */
+/* train_run.h: a run in progress: shared by train_loop.c, train_begin.c and their neighbours. */
 #ifndef TRAIN_RUN_H
 #define TRAIN_RUN_H
 #include "programs/tempo-train/checkpoint/train_checkpoint.h"
@@ -12,9 +12,9 @@ typedef struct train_run {
     train_graph graph;
     train_data *data;
     train_eval eval;
-    train_counts counts; /* of nothing, as long as nobody asks */
-    float *factors;      /* elements of the inputs that terms of the loss are multiplied by */
-    bool told_nothing;   /* that an update counted nothing */
+    train_counts counts;   /* empty until it is needed */
+    float *factors;        /* elements of the inputs that multiply terms of the loss */
+    bool reported_nothing; /* that an update counted nothing */
     train_log log;
     train_schedule schedule;
     train_progress progress;
@@ -24,7 +24,7 @@ typedef struct train_run {
     int stop;               /* the signal that asks some rank for an end; 0: none */
     bool save;              /* some rank is asked for a checkpoint */
     bool trained;           /* by all updates: what follows does not change weights */
-    bool unsaved;           /* the checkpoint that came last could not be written */
+    bool unsaved;           /* the last checkpoint could not be written */
     struct {
         float rate, share, scale;
         int64_t update;
@@ -34,33 +34,33 @@ typedef struct train_run {
 
 /* Binds tempo.rate and its kin. */
 tc_status train_bind_own(train_run *r);
-/* From where the progress stands to the last update, or to the first one behind a signal, which is *out_stop (else 0).
- */
+/* From the current progress to the last update, or to the first one after a signal, which is *out_stop (else 0). */
 tc_status train_updates(train_run *r, int *out_stop);
 
-/* The failure of a run, with the update that it was; what is not finite is looked for. train_nonfinite.c */
+/* Reports the failure of a run, with its update; the origin of values that are not finite is searched.
+ * train_nonfinite.c */
 tc_status train_run_failed(train_run *r, tempo_status status);
 tc_status train_not_finite(train_run *r);
-/* The loss has nothing to count in the update at hand, of so many batches. A process alone, which does without counts,
+/* The loss has nothing to count in the current update, of so many batches. A single process, which runs without counts,
  * counts only now; false where it cannot. train_nonfinite.c */
 bool train_counted_nothing(train_run *r, int64_t batches);
 
-/* Refuses what memory cannot hold before anything is computed, and says what it could. train_memory.c */
+/* Refuses a run that does not fit in memory before anything is computed, and says which would. train_memory.c */
 tc_status train_check_memory(train_run *r);
 
-/* --checkpoint and --resume, before data is opened: what a checkpoint says of seeds counts. train_states.c */
+/* --checkpoint and --resume, before data is opened: the checkpoint's seeds hold. train_states.c */
 tc_status train_find_checkpoint(train_run *r);
 /* Goes back to the checkpoint that was found, if there is one. */
 tc_status train_take_checkpoint(train_run *r);
 /* Writes one, if --checkpoint names a folder. */
 tc_status train_checkpoint_now(train_run *r);
-/* Running statistics, which each rank finds on its own part of the batches, become those of rank 0, as PyTorch's
- * DistributedDataParallel has it. */
+/* Running statistics, which each rank computes on its own part of the batches, become those of rank 0, as in PyTorch's
+ * DistributedDataParallel. */
 tc_status train_share_statistics(train_run *r);
 /* States as arrays: weights, and the others, without sums. In the arena. */
 tc_status train_list_states(train_run *r, tc_arena *arena, bool weights, rt_array **out_arrays, size_t *out_n);
 
-/* --save and --save-weights, where they are asked for, of a train_run. train_save.c, train_save_weights.c */
+/* --save and --save-weights of a train_run, where they are given. train_save.c, train_save_weights.c */
 tc_status train_save_model(void *run);
 tc_status train_save_weights(void *run);
 #endif

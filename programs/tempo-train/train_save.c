@@ -1,14 +1,14 @@
 /* train_save.c: --save: the forward model with the trained weights in it. That is the file as it was read, field for
- * field, where each trained weight is an initializer of it. Where passes made of several initializers one, or of one
- * another, the file has no place for what was trained, and where the file has a backward pass it is no forward model:
- * then the graph is written that evaluation runs, in standard ops. */
+ * field, where each trained weight is an initializer of it. Where passes merged or split initializers, the file has no
+ * place for the trained weight, and where the file has a backward pass it is no forward model: then the graph of the
+ * evaluation is written, in standard ops. */
 #include "passes/pipeline/pipeline.h"
 #include "compiler/onnx/onnx.h"
 #include "train_run.h"
 #include "compiler/text/marks.h"
 #include <string.h>
 
-/* Those of the graph that evaluation runs, but for the ops of ai.tempo. */
+/* Those of the evaluation's graph, but for the ops of ai.tempo. */
 static const char forward_passes[] =
     "restore,upgrade,inline,shapes,unfold,batch,tied,evaluate,canonicalize,lower,canonicalize,dce";
 
@@ -77,7 +77,7 @@ static tc_status make_forward(train_run *r, tc_model **model) {
     options.loss_scale = false;
     TC_TRY(tc_read_opened(r->ctx, r->from->file, r->o->model, model));
     TC_TRY(tc_pipeline_run(&env, *model));
-    r->ctx->n_diags = n_diags; /* said when the training graph was compiled */
+    r->ctx->n_diags = n_diags; /* reported when the training graph was compiled */
     return TC_OK;
 }
 

@@ -1,5 +1,5 @@
-/* train_save_weights.c: --save-weights: the trained weights as PyTorch has them, by the names and layouts that the file
- * tells (passes/torch/metadata/torch_names.h). A weight that cannot be put back is left out, and named. */
+/* train_save_weights.c: --save-weights: the trained weights as PyTorch has them, by the names and layouts in the file's
+ * metadata (passes/torch/metadata/torch_names.h). A weight that cannot be converted back is left out, and named. */
 #include "compiler/onnx/onnx.h"
 #include "compiler/base/written_files.h"
 #include "train_run.h"
@@ -26,7 +26,7 @@ static tempo_tensor flattened(tc_arena *arena, const tempo_tensor *t) {
     return (tempo_tensor){t->dtype, 1, dims, t->data, t->bytes};
 }
 
-/* What the weight stands for, as passes found out, or as the file tells by its nodes. */
+/* The parameter of the weight, as passes found it, or as the file's nodes show it. */
 static bool find_name(tc_arena *arena, const train_run *r, const tc_model *file, const char *weight,
                       tc_torch_name *out) {
     const tc_value *value = tc_map_get(file->graph->names, weight);
@@ -34,7 +34,7 @@ static bool find_name(tc_arena *arena, const train_run *r, const tc_model *file,
            (value && tc_script_name(arena, value, out));
 }
 
-/* The parameter that the weight stands for. False: its layout is not to be undone. */
+/* The parameter that the weight stands for. False: its layout cannot be undone. */
 static bool put_back(tc_arena *arena, const train_run *r, const tc_model *file, const rt_array *weight, rt_array *out) {
     tc_torch_name name;
     *out = *weight;
@@ -67,7 +67,7 @@ static tc_status write_weights(train_run *r, tc_arena *arena, const tc_model *fi
             left[n_left++] = tc_arena_printf(arena, "%s (%s)", put[n_put].name, weights[i].name);
     if (n_left > 0) {
         tc_warn(r->ctx, NULL,
-                "--save-weights: %zu of %zu weights are left out, since the file does not tell how they come from "
+                "--save-weights: %zu of %zu weights are left out, since the file does not say how they come from "
                 "PyTorch's: %s",
                 n_left, n, tc_quote_list(r->ctx, left, n_left));
         tc_hint(r->ctx, "--save has them all; export with optimize=False to keep parameters as they are");

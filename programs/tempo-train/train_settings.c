@@ -1,21 +1,21 @@
-/* train_settings.c: options that decide numbers, as lines of text "option NAME=VALUE", by which a run that goes on and
- * the ranks of one run are compared. Every option counts but those named here. */
+/* train_settings.c: options that change results, as lines of text "option NAME=VALUE". A run that goes on and the ranks
+ * of one run are compared by them. Every option counts but those listed here. */
 #include "compiler/cli/options.h"
 #include "compiler/text/text.h"
 #include "train_run.h"
 #include <inttypes.h>
 #include <string.h>
 
-/* What comes out is the same with another one; data, seed and plan are compared by themselves. */
-static const char *const apart[] = {
+/* Options that do not change results; data, seed and plan are compared separately. */
+static const char *const ignored[] = {
     "data",   "eval-data", "seed",         "checkpoint",   "checkpoint-every", "keep",       "resume",
     "save",   "log",       "save-weights", "tensorboard",  "print-every",      "eval-every", "quiet",
     "device", "threads",   "rank-timeout", "check-memory", "memory-budget",    "remat-time",
 };
 
-static bool is_apart(const char *name) {
-    for (size_t i = 0; i < TC_COUNT(apart); i++)
-        if (strcmp(apart[i], name) == 0)
+static bool is_ignored(const char *name) {
+    for (size_t i = 0; i < TC_COUNT(ignored); i++)
+        if (strcmp(ignored[i], name) == 0)
             return true;
     return false;
 }
@@ -56,7 +56,7 @@ const char *train_settings_text(tc_arena *arena, const train_options *o) {
     for (size_t i = 0; i < train_option_table.n_options; i++) {
         const tc_option *row = &train_option_table.options[i];
         bool tagged = row->kind == TC_OPT_TAGGED; /* several share a list, whose items have their names */
-        if (!is_apart(row->name) && !(tagged && row->offset == shared))
+        if (!is_ignored(row->name) && !(tagged && row->offset == shared))
             text = add_line(arena, text, tagged ? "" : row->name, value_text(arena, o, row));
         shared = tagged ? row->offset : shared;
     }

@@ -1,9 +1,9 @@
-/* train_signals.c: signals -> what the loop asks for behind each update. */
+/* train_signals.c: signals -> requests to the loop after each update. */
 #include "compiler/cli/program.h"
 #include "train.h"
 
-/* A terminal or a batch system that goes sends several of them, some again and again; a pipe without a reader one for
- * each line. Only those behind INSISTENT stops are meant to end the process at once when they come again. */
+/* A terminal or a batch system that ends sends several of them, some again and again; a pipe without a reader one for
+ * each line. Only signals listed after INSISTENT end the process at once when they come again. */
 static const int stops[TRAIN_STOPS] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGXCPU, SIGPIPE};
 enum { INSISTENT = 3 };
 

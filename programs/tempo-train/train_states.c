@@ -15,7 +15,7 @@ tc_status train_list_states(train_run *r, tc_arena *arena, bool weights, rt_arra
         tempo_status status = tempo_get_state(g->session, g->states[i].input, &tensor);
         if (status != TEMPO_OK)
             return train_failed(r->ctx, g->session, status);
-        if (!g->session->shared.device->host_memory) { /* what is told is gone with the next call */
+        if (!g->session->shared.device->host_memory) { /* the pointer is valid until the next call */
             void *copy = tc_arena_alloc(arena, tensor.bytes + 1, 1);
             memcpy(copy, tensor.data, tensor.bytes);
             tensor.data = copy;
@@ -66,7 +66,7 @@ static tc_status save(void *run) {
     return status;
 }
 
-/* A disk that is full, or a lack of memory, is no reason to lose what was learned: the run goes on, and ends with TC_IO
+/* A full disk, or a lack of memory, is no reason to lose the trained weights: the run goes on, and ends with TC_IO
  * unless a later checkpoint succeeds. */
 tc_status train_checkpoint_now(train_run *r) {
     if (!r->o->checkpoint)
@@ -75,7 +75,7 @@ tc_status train_checkpoint_now(train_run *r) {
     r->unsaved = status == TC_IO || status == TC_LIMIT;
     if (r->unsaved) {
         train_log_settle(&r->log);
-        tc_hint(r->ctx, "training goes on, and the checkpoints before stay");
+        tc_hint(r->ctx, "training goes on, and earlier checkpoints stay");
         tc_diags_print(r->ctx, stderr);
         status = TC_OK;
     }
@@ -163,7 +163,7 @@ static void tell_differences(train_run *r, const train_progress *p, const train_
     const char *path = tc_quote(r->ctx, r->found.path);
     if (p->data_hash != own->data_hash)
         tc_warn(r->ctx, NULL,
-                "the data, or its order, is another than that of checkpoint %s: the run goes on, but not as it would "
+                "the data, or its order, differs from that of checkpoint %s: the run goes on, but not as it would "
                 "have",
                 path);
     if (p->plan_hash != own->plan_hash)
@@ -183,7 +183,7 @@ static void tell_differences(train_run *r, const train_progress *p, const train_
                 path, p->ranks, own->ranks);
 }
 
-/* What another optimizer kept is of no use to this one. */
+/* The state of another optimizer is of no use to this one. */
 static void tell_left_behind(train_run *r, const train_checkpoint *c) {
     for (size_t i = 0; i < c->moments.n; i++) {
         const char *name = c->moments.arrays[i].name;
@@ -192,7 +192,7 @@ static void tell_left_behind(train_run *r, const train_checkpoint *c) {
             at++;
         if (at < r->graph.n_states)
             continue;
-        tc_warn(r->ctx, NULL, "checkpoint %s is of another optimizer: its %s, which %s does not keep, is left behind",
+        tc_warn(r->ctx, NULL, "checkpoint %s is of another optimizer: its %s, which %s does not keep, is not loaded",
                 tc_quote(r->ctx, c->path), tc_quote(r->ctx, name), r->o->options.update.optimizer);
         return;
     }
@@ -217,7 +217,7 @@ tc_status train_take_checkpoint(train_run *r) {
         r->progress.batch = 0;
         r->progress.epoch++;
     }
-    tc_note(r->ctx, NULL, "goes on from %s, behind update %" PRId64, tc_quote(r->ctx, c->path), r->progress.step);
+    tc_note(r->ctx, NULL, "goes on from %s, after update %" PRId64, tc_quote(r->ctx, c->path), r->progress.step);
     train_checkpoint_close(&r->found);
     r->found.path = NULL;
     if (r->o->ranks->rank == 0)

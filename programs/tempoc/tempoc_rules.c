@@ -1,16 +1,16 @@
-/* tempoc_rules.c: goes through the rules, the choices of each and enough draws for every choice, and tells what came of
- * it: a line per rule, for a failure also the choices, the shapes and the graphs. A rule without a hit fails, and so
- * does a choice without one, unless a guard on its presence excludes it: a rule that cannot be tried is not proven, and
- * an alternative that never matches is dead. */
+/* tempoc_rules.c: goes through the rules, the choices of each and enough draws for every choice, and reports the
+ * results: a line per rule, for a failure also the choices, the shapes and the graphs. A rule without a hit fails, and
+ * so does a choice without one, unless a guard on its presence excludes it: a rule that cannot be tried is not proven,
+ * and an alternative that never matches is dead. */
 #include "tempoc_rules.h"
 #include "passes/embedded/embedded.h"
 #include <math.h>
 #include <string.h>
 
 enum {
-    MAX_VECTORS = 4096,  /* of choices; beyond, the rest is not tried, which is told */
+    MAX_VECTORS = 4096,  /* of choices; the rest is not tried, and the report says so */
     TRIES_FOR_ONE = 600, /* to get a hit at all */
-    TRIES_FOR_MORE = 40, /* without reaching what is wanted */
+    TRIES_FOR_MORE = 40, /* without reaching the wanted number */
     HITS_PER_RULE = 128,
     MIN_HITS = 3,
     CARELESS_PER_RULE = 512,
@@ -37,7 +37,7 @@ static void note_failure(tally *sum, const trial *t) {
         sum->failure = *t;
 }
 
-/* One draw for a vector of choices; `sum` and `choices` learn what it found. */
+/* One draw for a vector of choices; adds its result to `sum` and `choices`. */
 static verdict draw(checker *c, const tc_rule *rule, const rule_choices *given, unsigned k, bool careless,
                     rule_choices *choices, tally *sum, trial *t) {
     *t = (trial){.rule = rule, .choices = *given, .careless = careless};
@@ -114,7 +114,7 @@ static unsigned count_vectors(const tc_rule *rule, uint64_t seed) {
     return n;
 }
 
-/* --- telling ---------------------------------------------------------------------------------- */
+/* --- the report ------------------------------------------------------------------------------- */
 
 static void print_failure(checker *c, const tally *sum) {
     static const char *const known[] = {"known", "symbols", "partly known", "ranks unknown"};

@@ -12,7 +12,7 @@
 
 /* --- the gradient that the rule builds -------------------------------------------------------- */
 
-/* Which operands a gradient is wanted of: mostly all, else one. */
+/* Which operands get a gradient: mostly all, else one. */
 static unsigned draw_needed(rule_instance *inst, const tc_node *node, bool *needed) {
     const tc_rule *rule = inst->rule;
     unsigned n = 0,

@@ -59,7 +59,7 @@ tempo_session *trial_run(trial *t, rule_instance *inst, const char *what) {
 
 /* --- comparing -------------------------------------------------------------------------------- */
 
-static double apart(double got, double want, bool exact) {
+static double difference(double got, double want, bool exact) {
     if (isnan(got) && isnan(want))
         return 0;
     if (got == want)
@@ -87,7 +87,7 @@ static double largest_operand(const rule_instance *inst) {
     return 0;
 }
 
-/* least: what errors are a part of at least. */
+/* least: the least reference for relative errors. */
 static void compare_output(trial *t, const char *name, const tempo_tensor *before, const tempo_tensor *after,
                            double least) {
     bool exact = !t->rule->rounds && !t->rule->inexact,
@@ -102,7 +102,7 @@ static void compare_output(trial *t, const char *name, const tempo_tensor *befor
     double scale = fmax(largest(&want), least);
     for (uint64_t i = 0; i < want.count; i++) {
         double x = tc_tensor_get(&got, i), y = tc_tensor_get(&want, i);
-        double far = t->rule->mends && isnan(y) ? 0 : apart(x, y, exact);
+        double far = t->rule->mends && isnan(y) ? 0 : difference(x, y, exact);
         double part = far == 0 ? 0 : scale > 0 ? far / scale : INFINITY;
         t->error = part > t->error ? part : t->error;
         if (part > (exact ? 0 : tolerance(before->dtype)) && t->verdict != VERDICT_WRONG)
@@ -139,7 +139,7 @@ static bool is_excluded(const rule_instance *inst) {
     return false;
 }
 
-/* Whether the rule has matched what the pattern was made into, not another reading of it. */
+/* Whether the rule has matched the nodes made from the pattern, not another reading of them. */
 static bool is_reading(const rule_instance *inst, const rule_match *m) {
     bool inner[RULE_MAX_NODES] = {false};
     for (uint16_t i = 0; i < inst->rule->n_match; i++)
@@ -153,7 +153,7 @@ static bool is_reading(const rule_instance *inst, const rule_match *m) {
 
 static const char *first_message(const tc_ctx *ctx) { return ctx->n_diags ? ctx->diags[0].message : "no message"; }
 
-/* Makes the instance and applies the rule; false: no hit, or what it made is no valid graph. */
+/* Makes the instance and applies the rule; false: no hit, or its result is no valid graph. */
 static bool apply(trial *t, tc_ctx *ctx, rule_instance *inst) {
     rule_match *m = TC_NEW(ctx->arena, rule_match);
     bool done = false;
@@ -186,7 +186,7 @@ static bool apply(trial *t, tc_ctx *ctx, rule_instance *inst) {
         return false;
     }
     if (tc_verify(ctx, inst->model) != TC_OK) {
-        trial_say(t, VERDICT_WRONG, "the graph behind it is invalid: %s", first_message(ctx));
+        trial_say(t, VERDICT_WRONG, "the graph after it is invalid: %s", first_message(ctx));
         return false;
     }
     return true;
@@ -205,8 +205,9 @@ bool trial_is_pair(const tc_rule *rule) {
     return early && late;
 }
 
-/* What is kept once cheap nodes make their results again, as the pass `lean` goes on, and what that costs (cheap.def).
- * Rules of the other ways of an idea keep a result that cheap nodes could make again, and are measured without them. */
+/* The bytes kept after cheap nodes recompute their results, as the pass `lean` does next, and the cost of that
+ * (cheap.def). Rules of the other variants of an idea keep a result that cheap nodes could recompute, and are measured
+ * without them. */
 typedef struct keeping {
     int64_t bytes; /* -1: not known */
     unsigned cost;
@@ -267,7 +268,7 @@ void trial_rewrite(trial *t) {
         rule_instance_make(&ctx, t->rule, &t->choices, t->seed, t->unknown, t->edges, t->careless, &before);
         TC_ASSERT(!before.why);
         was = trial_run(t, &before, "the graph");
-        is = was ? trial_run(t, &after, "the graph behind the rule") : NULL;
+        is = was ? trial_run(t, &after, "the graph after the rule") : NULL;
         if (was && !is)
             t->verdict = VERDICT_WRONG;
         if (is)
@@ -304,6 +305,6 @@ void trial_print(const trial *t, FILE *out) {
     print_graph(&copy, &ctx, "before", false, out);
     copy = *t;
     if (!t->rule->gradient)
-        print_graph(&copy, &ctx, "behind the rule", true, out);
+        print_graph(&copy, &ctx, "after the rule", true, out);
     tc_ctx_fini(&ctx);
 }

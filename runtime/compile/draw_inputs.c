@@ -26,7 +26,7 @@ static bool known_dim(void *user, const char *name, int64_t *out_value) { /* a t
     return false;
 }
 
-/* Each new symbol gets another value as a rule, so that two that change places are noticed. */
+/* Each new symbol usually gets another value: a swap of two is then noticed. */
 static bool any_dim(void *user, const char *name, int64_t *out_value) {
     drawing *d = user;
     tc_draw *draw = d->draw;
@@ -63,7 +63,7 @@ static tc_status shape_of(drawing *d, const tc_value *value, tempo_tensor *t, ui
     return TC_OK;
 }
 
-/* --- what an integer may be ------------------------------------------------------------------- */
+/* --- ranges of integers ----------------------------------------------------------------------- */
 
 /* Operand `indices` counts along dimension `axis` (or the attribute of that name, where the op has one) of operand
  * `table`, a matrix where the op may have it transposed. */

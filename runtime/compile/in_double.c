@@ -1,6 +1,6 @@
-/* in_double.c: a model with double in the place of every other float type, for `tempoc --verify`: differences of a
- * loss in float say little of its slope. Types, initializers, and attributes that hold or name elements change, in the
- * graph as read and in its functions. An op that takes no doubles is found when the model is compiled. */
+/* tempoc_double.c: replaces every other float type of a model by double, for `tempoc --verify`: differences of a loss
+ * in float say little of its slope. Types, initializers, and attributes that hold or name elements change, in the graph
+ * as read and in its functions. An op that takes no doubles is found when the model is compiled. */
 #include "compile.h"
 #include <string.h>
 
@@ -38,7 +38,7 @@ static tc_status raise_tensor(const raising *r, const tc_tensor *tensor, const t
 
 /* Attributes that name an element type. */
 static const char *const type_attributes[] = {"dtype", "output_datatype", "softmax_precision", "stash_type", "to"};
-/* Ops whose result is of floats where nothing is said, and what would say it. */
+/* Ops whose result is of floats by default, and the attribute that says otherwise. */
 static const struct {
     const char *op, *attribute;
 } float_results[] = {

@@ -1,4 +1,4 @@
-/* take_weights.c: names, types and shapes of a file of weights against those of the model. */
+/* tempoc_checkpoint.c: compares names, types and shapes of a file of weights with those of the model. */
 #include "compiler/cli/options.h"
 #include "compile.h"
 #include <string.h>

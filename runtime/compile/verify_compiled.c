@@ -1,10 +1,10 @@
-/* verify_compiled.c: `--verify`: from one file to graphs that run on the same random inputs, and a table of how
- * far they are apart. The file as read says what the outputs are, recipe `none` what the gradients are; neither sees
- * the rewrites that the user added, but their gradient rules. Dropout draws the same masks in all three. An output is
- * measured against its largest element, a gradient against a hundredth of the largest gradient at least: some gradients
- * are zero in theory (the bias of a key in attention) and rounding noise in practice. Where all of them are,
- * verify_rounding.c tells how far rounding goes. Graphs run by the same kernels share their faults: the compiled one
- * runs on the reference kernels as well, and slopes of the loss (verify_slopes.c) know no rule. */
+/* tempoc_verify.c: `tempoc --verify`: from one file to graphs that run on the same random inputs, and a table of their
+ * differences. The file as read defines the outputs, recipe `none` the gradients; neither has the rewrites that the
+ * user added, but their gradient rules. Dropout draws the same masks in all three. An output is measured relative to
+ * its largest element, a gradient to at least a hundredth of the largest gradient: some gradients are zero in theory
+ * (the bias of a key in attention) and rounding noise in practice. Where all of them are, tempoc_rounding.c computes
+ * the size of rounding. Graphs run by the same kernels share their faults: the compiled one runs on the reference
+ * kernels as well, and slopes of the loss (tempoc_slopes.c) know no rule. */
 #include "verify_compiled.h"
 #include "passes/budget/budget.h"
 #include "passes/bodies/bodies.h"
@@ -16,7 +16,7 @@
 
 #define AS_READ "restore,upgrade,inline,shapes,dropout,autodiff" /* which only answers Gradient nodes here */
 #define NOISE 0.01                                               /* of the largest gradient */
-#define MISMATCHES_TOLD 10
+#define MAX_MISMATCHES 10
 
 /* Room for the rounding of other orders of summation, none for another formula. */
 static double tolerance(tempo_dtype dtype) {
@@ -125,7 +125,7 @@ tc_tensor tc_view_tensor(const tempo_tensor *t) {
     return tensor;
 }
 
-/* The largest element but for infinities and NaN; `out_finite` (may be NULL) tells whether there are none. */
+/* The largest element but for infinities and NaN; `out_finite` (may be NULL) says whether there are none. */
 static double largest(const tempo_tensor *t, bool *out_finite) {
     tc_tensor tensor = tc_view_tensor(t);
     double most = 0;
@@ -151,7 +151,7 @@ static double difference(double got, double want) {
     return isfinite(got) && isfinite(want) ? fabs(got - want) : INFINITY;
 }
 
-/* The greatest difference of two elements as a part of `scale`, and where it is. */
+/* The greatest difference of two elements relative to `scale`, and its position. */
 static double farthest(const tempo_tensor *got, const tempo_tensor *want, double scale, uint64_t *out_index) {
     tc_tensor g = tc_view_tensor(got), w = tc_view_tensor(want);
     double worst = 0;
@@ -166,7 +166,7 @@ static double farthest(const tempo_tensor *got, const tempo_tensor *want, double
 }
 
 static void mismatch(tc_ctx *ctx, row *r, const char *name, const char *text) {
-    if (r->mismatches++ < MISMATCHES_TOLD)
+    if (r->mismatches++ < MAX_MISMATCHES)
         tc_error(ctx, TC_MISMATCH, NULL, "output '%s' differs from that of %s: %s", tc_quote(ctx, name), r->with, text);
     r->status = TC_MISMATCH;
 }
@@ -240,12 +240,12 @@ static void compare_all(tc_ctx *ctx, row *r, const variant *read, const variant 
             tc_warn(ctx, NULL, "--verify: output '%s' of %s holds NaN or infinity, which proves little",
                     tc_quote(ctx, info.name), want->name);
     }
-    if (r->mismatches > MISMATCHES_TOLD)
-        tc_error(ctx, TC_MISMATCH, NULL, "%zu more outputs differ from those of %s", r->mismatches - MISMATCHES_TOLD,
+    if (r->mismatches > MAX_MISMATCHES)
+        tc_error(ctx, TC_MISMATCH, NULL, "%zu more outputs differ from those of %s", r->mismatches - MAX_MISMATCHES,
                  r->with);
 }
 
-/* --- telling ---------------------------------------------------------------------------------- */
+/* --- the report ------------------------------------------------------------------------------- */
 
 static void print_draw(FILE *out, tc_ctx *ctx, const tc_draw *draw, uint64_t seed) {
     fprintf(out, "verified on random inputs, seed %llu:", (unsigned long long)seed);
@@ -273,7 +273,7 @@ static void print_rows(FILE *out, tc_ctx *ctx, const row *rows, size_t n) {
     if (rounded)
         fprintf(
             out,
-            "  %zu of these are rounding of what cancels out: in double, a few roundings of each value move them as "
+            "  %zu of these are rounding of terms that cancel: in double, a few roundings of each value move them as "
             "far\n",
             rounded);
 }

@@ -1,7 +1,7 @@
-/* verify_rounding.c: whether two results differ by rounding alone, for `--verify`. Where terms cancel out, as in
- * the gradient of a mean of probabilities, what is left is their rounding, and no element of the result tells how large
- * that may be. So recipe none runs in double, as it is and with every value off by a few roundings: as far as that
- * moves an output, its elements may be from those in double. A wrong formula or kernel moves them further. */
+/* tempoc_rounding.c: whether two results differ by rounding alone, for `tempoc --verify`. Where terms cancel out, as in
+ * the gradient of a mean of probabilities, the result is their rounding, and no element shows how large that may be. So
+ * recipe none runs in double, once as it is and once with every value off by a few roundings. An output may differ from
+ * the double result by as much as that moves it. A wrong formula or kernel moves it further. */
 #include "passes/upgrade/upgrade.h"
 #include "passes/bodies/bodies.h"
 #include "runtime/session/session.h"
@@ -16,7 +16,7 @@ struct tc_rounding {
     const tc_options *options;
     const tc_draw *draw;
     uint64_t seed;
-    double size; /* of what values are off by, as a part of them */
+    double size; /* the relative error of the values */
     bool is_tried;
     tempo_session *exact, *moved; /* NULL: does not run in double */
 };
@@ -94,7 +94,7 @@ void tc_rounding_close(tc_rounding *r) {
 }
 
 /* The greatest difference of two elements; infinite where one alone is finite, or there are not equally many. */
-static double apart(const tempo_tensor *a, const tempo_tensor *b) {
+static double max_difference(const tempo_tensor *a, const tempo_tensor *b) {
     const tc_tensor x = tc_view_tensor(a), y = tc_view_tensor(b);
     double most = x.count == y.count ? 0 : INFINITY;
     for (uint64_t i = 0; i < x.count && isfinite(most); i++) {
@@ -114,6 +114,6 @@ bool tc_is_rounding(tc_rounding *r, const char *name, const tempo_tensor *got, c
     if (!r->moved || tempo_output(r->exact, name, &exact) != TEMPO_OK ||
         tempo_output(r->moved, name, &moved) != TEMPO_OK)
         return false;
-    const double room = ROOM * apart(&moved, &exact);
-    return isfinite(room) && apart(got, &exact) <= room && apart(want, &exact) <= room;
+    const double room = ROOM * max_difference(&moved, &exact);
+    return isfinite(room) && max_difference(got, &exact) <= room && max_difference(want, &exact) <= room;
 }

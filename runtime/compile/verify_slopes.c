@@ -1,8 +1,8 @@
-/* verify_slopes.c: gradients against central differences, for `--verify`. The model is compiled once more, in
- * double where its ops allow that, and what has a gradient becomes an input, moved a little off its values: zeros often
- * lie on a kink, and behind them gradients vanish. The loss alone is cut out of the graph and run at both ends of steps
- * along random directions in all those inputs at once; the slope must be that of the gradients. A slope is believed
- * where two steps agree; where they never do, or the loss has a kink right there, the direction says nothing. */
+/* tempoc_slopes.c: gradients against central differences, for `tempoc --verify`. The model is compiled once more, in
+ * double where its ops allow that. Values with a gradient become inputs, moved a little off their values: zeros often
+ * lie on a kink, and there gradients vanish. The loss alone is cut out of the graph and run at both ends of steps along
+ * random directions in all those inputs at once; the slope must be that of the gradients. A slope is believed where two
+ * steps agree; where they never do, or the loss has a kink right there, the direction says nothing. */
 #include "passes/upgrade/upgrade.h"
 #include "passes/bodies/bodies.h"
 #include "runtime/session/session.h"
@@ -14,25 +14,25 @@
 #define STEPS 6
 #define SHRINK 8.0
 #define MOVED 0.01 /* of the root of the mean square */
-#define FAULTS_TOLD 10
+#define MAX_FAULTS 10
 
-/* What differences of one element type can tell. */
+/* The accuracy of differences of one element type. */
 typedef struct precision {
     tc_dtype dtype;
-    double limit;    /* of a difference, as a part of what slopes have usually */
+    double limit;    /* of a difference, relative to the usual slope */
     double rounding; /* of the loss */
     double step;     /* the first, of the element that moves most */
-    double least;    /* a gradient of less than this part of the largest moves its input as if it had that */
+    double least;    /* a gradient below this part of the largest moves its input as if it had that */
 } precision;
 static const precision in_double = {TC_DOUBLE, 1e-5, 1e-13, 1e-4, 1e-3}, in_float = {TC_FLOAT, 1e-2, 1e-6, 1e-2, 0.1};
 
 /* An input with a gradient. */
 typedef struct variable {
     const char *name, *gradient_name;
-    tempo_tensor tensor; /* what is bound */
+    tempo_tensor tensor; /* the bound tensor */
     uint64_t count;
     double *base, *gradient;
-    double *along; /* normal numbers: the direction that is being judged */
+    double *along; /* normal numbers: the direction under test */
     double scale;  /* elements move by such a number times this */
 } variable;
 
@@ -49,7 +49,7 @@ typedef struct slopes {
 
 /* --- two graphs ------------------------------------------------------------------------------- */
 
-/* Leaves no output but the loss, and nothing that it does not need. */
+/* Leaves only the loss as output, and the nodes that it needs. */
 static void keep_loss(tc_graph *graph, const char *loss_name) {
     for (uint32_t i = 0; i < graph->n_outputs; i++)
         graph->outputs[i]->n_graph_outputs = 0;
@@ -174,7 +174,7 @@ static bool take_gradients(slopes *s) {
 /* --- judging ---------------------------------------------------------------------------------- */
 
 typedef struct slope {
-    double expected, found, usual; /* by the gradients; by differences; what such a slope has usually */
+    double expected, found, usual; /* by the gradients; by differences; the usual size of such a slope */
     enum { SLOPE_RIGHT, SLOPE_WRONG, SLOPE_UNKNOWN } verdict;
 } slope;
 
@@ -225,19 +225,19 @@ static slope judge(slopes *s, uint32_t direction, const variable *only) {
 
 /* Which gradient it is, one at a time; true: one was found. */
 static bool name_faults(slopes *s, uint32_t direction) {
-    size_t told = 0;
-    for (size_t i = 0; i < s->n && told < FAULTS_TOLD; i++) {
+    size_t reported = 0;
+    for (size_t i = 0; i < s->n && reported < MAX_FAULTS; i++) {
         slope each = judge(s, direction, &s->variables[i]);
         if (each.verdict != SLOPE_WRONG)
             continue;
-        told++;
+        reported++;
         tc_error(s->ctx, TC_MISMATCH, NULL,
                  "gradient '%s' is not the slope of the loss: along a random direction it gives %.9g, central "
                  "differences in %s %.9g",
                  tc_quote(s->ctx, s->variables[i].gradient_name), each.expected, tc_dtype_name(s->precision->dtype),
                  each.found);
     }
-    return told > 0;
+    return reported > 0;
 }
 
 static void judge_all(slopes *s, tc_slopes *out) {

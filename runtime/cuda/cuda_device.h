@@ -1,5 +1,5 @@
-/* cuda_device.h: what the CUDA device knows of a queue: all of device_cuda.c, and, where it is one of several ranks,
- * nccl_cuda.c. */
+/* cuda_device.h: the CUDA device's view of a queue: used by device_cuda.c, and, where the device is one of several
+ * ranks, by nccl_cuda.c. */
 #ifndef RT_CUDA_DEVICE_H
 #define RT_CUDA_DEVICE_H
 #include "../../kernels/cuda/cuda_queue.h"
@@ -8,21 +8,21 @@
 typedef struct cuda_ranks cuda_ranks; /* nccl_cuda.c */
 
 typedef struct cuda_device {
-    tk_cuda shared;                 /* what kernels know, too */
+    tk_cuda shared;                 /* the part that kernels know, too */
     int number;                     /* among CUDA's devices */
     unsigned long long *host_fault; /* pinned */
     cudaEvent_t *moments;
     uint32_t n_moments;
     cudaGraphExec_t *recordings; /* that were not forgotten yet */
     uint32_t n_recordings;
-    cuda_ranks *ranks; /* NULL: it is one alone */
-    bool deserted;     /* by other ranks: the last wait ended without its work */
+    cuda_ranks *ranks; /* NULL: it is no rank */
+    bool peer_lost;    /* the last wait ended without its work */
     char failure[256]; /* of the last wait */
 } cuda_device;
 
 static inline cuda_device *cuda_of(const tk_queue *q) { return (cuda_device *)tk_queue_context(q); }
 
-/* Of a session that was lost: its plans forget nothing any more. */
+/* Of a lost session: its plans free nothing any more. */
 void cuda_forget_all(cuda_device *d);
 
 /* A call of CUDA's on a queue: its first error stays until the queue is waited for. */

@@ -1,6 +1,6 @@
-/* device_cuda.c: a GPU by CUDA: its memory, copies and faults, one stream of work, and graphs of it. Compiled against
- * CUDA's headers, or in tests against doubles of them (test/cuda): not a line differs. Without a driver every call of
- * CUDA's gives an error, so that one program serves all machines. */
+/* device_cuda.c: a GPU by CUDA: its memory, copies and faults, one stream of work, and graphs of it. Compiled without
+ * change against CUDA's headers or, in tests, against doubles of them (test/cuda). Without a driver every CUDA call
+ * gives an error: one program serves all machines. */
 #include "../../kernels/conv/conv_cudnn.h"
 #include "../../kernels/matmul/cublas.h"
 #include "../../kernels/cuda/table_cuda.h"
@@ -11,12 +11,12 @@
 
 #define RT_CUDA_LEAST 75 /* architecture that kernels are compiled for, whatever the build says */
 
-/* --- which devices there are ------------------------------------------------------------------ */
+/* --- the devices of this machine -------------------------------------------------------------- */
 
 static int count_devices(cudaError_t *out_error) {
     int n = 0;
     *out_error = cudaGetDeviceCount(&n);
-    (void)cudaGetLastError(); /* it was told of here */
+    (void)cudaGetLastError(); /* it was reported here */
     return *out_error == cudaSuccess ? n : 0;
 }
 
@@ -45,13 +45,13 @@ static tc_status no_device(tc_ctx *ctx, int number, int n, cudaError_t error) {
     if (n > 0) {
         tc_error(ctx, TC_UNSUPPORTED, NULL, "there is no CUDA device %d here: there are %d, numbered from 0", number,
                  n);
-        tc_hint(ctx, "tempo-run --list-devices tells which");
+        tc_hint(ctx, "tempo-run --list-devices shows them");
         return TC_UNSUPPORTED;
     }
     if (cudaDriverGetVersion(&driver) != cudaSuccess || cudaRuntimeGetVersion(&runtime) != cudaSuccess)
         driver = 0;
     tc_error(ctx, TC_UNSUPPORTED, NULL, "there is no CUDA device here: %s",
-             driver == 0 ? "no driver of NVIDIA's was found" : cudaGetErrorString(error));
+             driver == 0 ? "no NVIDIA driver was found" : cudaGetErrorString(error));
     if (driver > 0 && driver < runtime)
         tc_hint(ctx, "the driver is for CUDA %d.%d, and this program needs %d.%d; the graph runs on --device=cpu",
                 driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
@@ -123,14 +123,14 @@ static tc_status cuda_start(tc_ctx *ctx, tk_queue *q, int number) {
                         cudaGetErrorString(d->shared.error));
     if (!tk_cublas_open(&d->shared, why, sizeof why)) {
         tc_error(ctx, TC_UNSUPPORTED, NULL, "products on CUDA need cuBLASLt: %s", why);
-        tc_hint(ctx, "its folder belongs into LD_LIBRARY_PATH; the graph runs on --device=cpu");
+        tc_hint(ctx, "add its folder to LD_LIBRARY_PATH; the graph runs on --device=cpu");
         return TC_UNSUPPORTED;
     }
     (void)cudaGetLastError(); /* of calls before, which may have failed */
     return TC_OK;
 }
 
-/* CUDA's calls go to the device of the thread that calls, the first one at its start. */
+/* CUDA calls go to the device of the calling thread, the first one at its start. */
 static void cuda_enter(tk_queue *q) {
     if (cuda_of(q))
         CUDA_CALL(q, cudaSetDevice(cuda_of(q)->number));
@@ -152,7 +152,7 @@ static uint64_t cuda_available(tk_queue *q) {
     return CUDA_CALL(q, cudaMemGetInfo(&left, &total)) ? left : 0;
 }
 
-/* A failure is the caller's to tell: it is no error of the queue. */
+/* A failure is the caller's to report: it is no error of the queue. */
 static void *cuda_alloc(tk_queue *q, size_t bytes) {
     void *memory = NULL;
     (void)q;
@@ -192,31 +192,31 @@ static void cuda_download(tk_queue *q, void *host, const void *memory, size_t by
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-/* False: for want of other ranks, or by an error that is noted. */
+/* False: other ranks are missing, or an error has been noted. */
 static bool finish(tk_queue *q) {
     return cuda_of(q)->ranks ? rt_nccl_wait(q) : CUDA_CALL(q, cudaStreamSynchronize(cuda_of(q)->shared.stream));
 }
 
-/* The fault word travels behind all other work and is cleared for the next run. */
+/* The fault word is copied after all other work and is cleared for the next run. */
 static tk_status cuda_wait(tk_queue *q, uint32_t *out_launch) {
     cuda_device *d = cuda_of(q);
     cudaStream_t stream = d->shared.stream;
     tk_status fault = tk_queue_take_fault(q, out_launch);
     *d->host_fault = 0;
-    d->deserted = false;
+    d->peer_lost = false;
     if (CUDA_CALL(q, cudaMemcpyAsync(d->host_fault, d->shared.fault, sizeof *d->host_fault, cudaMemcpyDeviceToHost,
                                      stream)) &&
         CUDA_CALL(q, cudaMemsetAsync(d->shared.fault, 0, sizeof *d->shared.fault, stream)))
-        d->deserted = !finish(q);
+        d->peer_lost = !finish(q);
     if (d->shared.error != cudaSuccess) {
         snprintf(d->failure, sizeof d->failure, "%s in %s", cudaGetErrorString(d->shared.error), d->shared.what);
         d->shared.error = cudaSuccess;
-        (void)cudaGetLastError(); /* it was told of here: the next launch asks for errors of its own */
-        d->deserted = false;
+        (void)cudaGetLastError(); /* it was reported here: the next launch asks for errors of its own */
+        d->peer_lost = false;
         *out_launch = UINT32_MAX;
         return TK_DEVICE_FAILED;
     }
-    if (d->deserted) {
+    if (d->peer_lost) {
         *out_launch = UINT32_MAX;
         return TK_DEVICE_FAILED;
     }
@@ -229,7 +229,7 @@ static tk_status cuda_wait(tk_queue *q, uint32_t *out_launch) {
 
 static const char *cuda_failure(const tk_queue *q) { return cuda_of(q)->failure; }
 
-static bool cuda_deserted(const tk_queue *q) { return cuda_of(q)->deserted; }
+static bool cuda_peer_lost(const tk_queue *q) { return cuda_of(q)->peer_lost; }
 
 static bool cuda_record(tk_queue *q) {
     cuda_of(q)->shared.recording =
@@ -316,7 +316,7 @@ const rt_device rt_device_cuda = {.name = "cuda",
                                   .host_alloc = cuda_host_alloc,
                                   .host_free = cuda_host_free,
                                   .failure = cuda_failure,
-                                  .deserted = cuda_deserted,
+                                  .peer_lost = cuda_peer_lost,
                                   RT_NCCL_MEMBERS.record = cuda_record,
                                   .recorded = cuda_recorded,
                                   .replay = cuda_replay,

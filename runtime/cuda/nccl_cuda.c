@@ -1,8 +1,8 @@
 /* nccl_cuda.c: a GPU as one of several ranks, by NCCL: means over all ranks on a stream beside that of the launches.
- * The library is opened by name, as it is needed by few. A rank that does not come is waited for in three places: in a
- * call of NCCL's, which meets the others and connects to them; on the device, where NCCL's kernel waits for ever; and
- * when the communicator ends. So the communicator is one that does not block: its calls return before they are done,
- * and who waits for it, or for the device, asks again and again, until NCCL knows of an error or patience is out. */
+ * The library is opened by name, as few users need it. A missing rank is waited for in three places: in a call of NCCL,
+ * which meets the others and connects to them; on the device, where NCCL's kernel waits for ever; and when the
+ * communicator ends. So the communicator does not block: its calls return before they are done, and the caller asks
+ * again and again, until NCCL knows of an error or patience is out. */
 #include "nccl_cuda.h"
 #include <dlfcn.h>
 #include <nccl.h>
@@ -58,14 +58,14 @@ static const char *find_all(void *library, nccl *lib) {
     return missing;
 }
 
-/* It stays loaded: libraries of CUDA are not made to go. */
+/* It stays loaded: CUDA's libraries are not made to be unloaded. */
 static tc_status load(tc_ctx *ctx, nccl *lib) {
     void *library = dlopen(rt_nccl_library, RTLD_NOW | RTLD_LOCAL);
     const char *missing = library ? find_all(library, lib) : NULL;
     int version = 0;
     if (!library) {
-        tc_error(ctx, TC_UNSUPPORTED, NULL, "ranks need NCCL, which is not to be found: %s", dlerror());
-        tc_hint(ctx, "its folder belongs into LD_LIBRARY_PATH");
+        tc_error(ctx, TC_UNSUPPORTED, NULL, "ranks need NCCL, but it was not found: %s", dlerror());
+        tc_hint(ctx, "add its folder to LD_LIBRARY_PATH");
         return TC_UNSUPPORTED;
     }
     if (missing)
@@ -82,7 +82,7 @@ struct cuda_ranks {
     ncclComm_t comm;
     cudaStream_t stream;
     double patience;     /* seconds */
-    cudaEvent_t *events; /* two a bucket: when its tensors are made, and when it is reduced */
+    cudaEvent_t *events; /* two for each bucket: when its tensors are made, and when it is reduced */
     uint32_t n_events;
     char wrong[256]; /* the first error; "": none */
 };
@@ -94,7 +94,7 @@ static double now(void) {
 }
 
 static void pause_briefly(void) {
-    const struct timespec pause = {.tv_nsec = 20000}; /* little beside a step, and a core is left to others */
+    const struct timespec pause = {.tv_nsec = 20000}; /* little compared with a step, and a core is left to others */
     nanosleep(&pause, NULL);
 }
 
@@ -107,20 +107,20 @@ static bool note(cuda_ranks *ranks, ncclResult_t result, const char *what) {
     return false;
 }
 
-/* Still patient with the others; else that is what is wrong. */
+/* True while waiting for the others may go on; else that is the error. */
 static bool is_patient(cuda_ranks *ranks, double began) {
     if (now() - began > ranks->patience && ranks->wrong[0] == '\0')
-        snprintf(ranks->wrong, sizeof ranks->wrong, "the others did not come in %g s", ranks->patience);
+        snprintf(ranks->wrong, sizeof ranks->wrong, "the other ranks did not come within %g s", ranks->patience);
     return ranks->wrong[0] == '\0';
 }
 
-/* What NCCL knows of the communicator: an error, or that a call of it goes on. */
+/* The communicator's state: an error, or a call that goes on. */
 static ncclResult_t state_of(const cuda_ranks *ranks) {
     ncclResult_t state = ncclSuccess, result = ranks->lib.CommGetAsyncError(ranks->comm, &state);
     return result == ncclSuccess ? state : result;
 }
 
-/* Until what the call began is done. A communicator takes no other call before that. */
+/* Waits until the call is done. A communicator takes no other call before that. */
 static bool settle(cuda_ranks *ranks, ncclResult_t result, const char *what) {
     for (double began = now(); result == ncclInProgress && is_patient(ranks, began); result = state_of(ranks))
         pause_briefly();
@@ -180,7 +180,7 @@ tc_status rt_nccl_join(tc_ctx *ctx, tk_queue *q, const unsigned char *id, int ra
     return status;
 }
 
-/* The stream of launches may wait for a mean that never comes: NCCL's kernel ends by the abort, then all else runs. An
+/* The stream of launches may wait for a mean that never comes: the abort ends NCCL's kernel, then all else runs. An
  * abort waits until no recording knows of the communicator. */
 void rt_nccl_part(tk_queue *q) {
     cuda_device *d = cuda_of(q);
@@ -188,12 +188,12 @@ void rt_nccl_part(tk_queue *q) {
     (void)d->ranks->lib.CommAbort(d->ranks->comm);
     (void)cudaStreamSynchronize(d->shared.stream);
     (void)cudaStreamSynchronize(d->ranks->stream);
-    (void)cudaGetLastError(); /* the failure that led here has been told */
+    (void)cudaGetLastError(); /* the failure that led here has been reported */
     end(d);
 }
 
-/* To end in peace takes the others, as a rank's last kernel may read of another's memory: where they do not come,
- * NCCL's threads are broken off. */
+/* An orderly end needs the others, as a rank's last kernel may read another's memory: if they do not come, NCCL's
+ * threads are broken off. */
 void rt_nccl_leave(cuda_device *d) {
     cuda_ranks *ranks = d->ranks;
     if (!ranks)
@@ -258,7 +258,7 @@ void rt_nccl_averaged(tk_queue *q, uint32_t bucket) {
 
 /* --- the end of a run ------------------------------------------------------------------------- */
 
-/* A run that came to its end is good, even where another rank is gone since. */
+/* A run that came to its end is good, even if another rank was lost since. */
 bool rt_nccl_wait(tk_queue *q) {
     cuda_device *d = cuda_of(q);
     cuda_ranks *ranks = d->ranks;
@@ -268,7 +268,7 @@ bool rt_nccl_wait(tk_queue *q) {
             return CUDA_CALL(q, error);
         (void)cudaGetLastError(); /* it is none */
         if (is_patient(ranks, began))
-            note(ranks, state_of(ranks), "a rank is gone");
+            note(ranks, state_of(ranks), "a peer rank was lost");
     }
     snprintf(d->failure, sizeof d->failure, "%s", ranks->wrong);
     return false;

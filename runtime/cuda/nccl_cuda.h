@@ -12,10 +12,10 @@ void rt_nccl_part(tk_queue *q);
 void rt_nccl_average(tk_queue *q, uint32_t bucket, const rt_piece *pieces, uint32_t n);
 void rt_nccl_averaged(tk_queue *q, uint32_t bucket);
 
-/* Waits for the queue's stream, of a device with ranks. False: it does not come to its end, for want of other ranks
- * (the device's `failure` tells), or CUDA's error is the queue's. */
+/* Waits for the queue's stream, of a device with ranks. False: it does not come to its end, because other ranks are
+ * missing (the device's `failure` says so), or CUDA's error is the queue's. */
 bool rt_nccl_wait(tk_queue *q);
-/* Leaves the group in peace: all that was queued has run, and no recording is left. */
+/* Leaves the group in an orderly way: all queued work has run, and no recording is left. */
 void rt_nccl_leave(cuda_device *d);
 
 extern const char *rt_nccl_library; /* its file's name, or NULL: the program itself. Tests name others */

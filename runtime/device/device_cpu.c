@@ -6,8 +6,8 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* In huge pages where it has some and the system allows them: a step touches all of its memory, by far more of it than
- * the processor knows addresses of small pages. */
+/* In huge pages where it is large and the system allows them: a step touches far more memory than the processor caches
+ * page addresses for. */
 void *rt_host_alloc(tk_queue *q, size_t bytes) {
     (void)q;
     if (bytes > SIZE_MAX - 2 * HUGE_PAGE)

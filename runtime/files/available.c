@@ -1,4 +1,4 @@
-/* available.c: memory that is left, from what Linux tells in /proc and /sys. Files that are not there say nothing. */
+/* available.c: memory that is left, by Linux's files in /proc and /sys. Missing files set no limit. */
 #include "available.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,15 +14,15 @@ typedef struct least {
     const char *from, *kept;
 } least;
 
-/* A sixteenth of what others take from, too. */
+/* A sixteenth of memory that others take from, too. */
 static void consider(least *l, uint64_t bytes, const char *from) {
     uint64_t usable = rt_usable_memory(bytes);
     if (usable < l->usable)
         *l = (least){bytes, usable, from, "a sixteenth"};
 }
 
-/* What only this process takes from: once it has its threads and the code of products, little that no plan counts
- * comes later, such as the buffers of oneDNN and of files: 6 MiB were seen. */
+/* Of memory that only this process takes from. Once it has its threads and the code of products, little comes later
+ * outside of the plan, such as the buffers of oneDNN and of files: 6 MiB were seen. */
 static void consider_own(least *l, uint64_t bytes, const char *from) {
     bool is_small = bytes / 2 <= OWN_RESERVE;
     uint64_t usable = is_small ? bytes / 2 : bytes - OWN_RESERVE;
@@ -43,7 +43,7 @@ static bool read_text(const char *root, const char *folder, const char *name, ch
     return n > 0;
 }
 
-/* The number behind `key` at the beginning of a line; false where there is none ("max" for no limit). */
+/* The number after `key` at the beginning of a line; false where there is none ("max" for no limit). */
 static bool number_of(const char *text, const char *key, uint64_t *out_number) {
     size_t n = strlen(key);
     for (const char *line = text; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
@@ -78,8 +78,8 @@ static void consider_cgroup(least *l, const char *root, const cgroup_kind *kind,
     consider(l, limit > usage ? limit - usage : 0, "in this control group");
 }
 
-/* The group and all above it: each may have a limit. In a container the path may lie outside of what is mounted; then
- * only the topmost folder tells. */
+/* The group and all above it: each may have a limit. In a container the path may lie outside of the mounted part; then
+ * only the topmost folder counts. */
 static void consider_cgroups(least *l, const char *root, const cgroup_kind *kind, const char *path) {
     char folder[2 * TEXT];
     size_t top = strlen(kind->mount);
@@ -109,7 +109,7 @@ static void consider_all_cgroups(least *l, const char *root) {
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-/* A ulimit, less what the process has taken of it: a field of /proc/self/statm, in pages. */
+/* A ulimit, less the memory that the process has taken of it: a field of /proc/self/statm, in pages. */
 static void consider_rlimit(least *l, const char *root, int which, int field, const char *from) {
     struct rlimit limit;
     char text[TEXT];

@@ -6,7 +6,7 @@
 /* The polynomial 0x1EDC6F41 with its bits in reverse. */
 #define POLYNOMIAL UINT32_C(0x82F63B78)
 
-/* tables[k][b]: what byte b gives with k zero bytes behind it. */
+/* tables[k][b]: the sum of byte b followed by k zero bytes. */
 static uint32_t tables[8][256];
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 

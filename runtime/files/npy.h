@@ -1,4 +1,5 @@
-/* npy.h: the header of numpy's .npy format, versions 1 to 3 (numpy.lib.format): what the bytes after it are. */
+/* npy.h: the header of numpy's .npy format, versions 1 to 3 (numpy.lib.format): the type and shape of the bytes after
+ * it. */
 #ifndef RT_NPY_H
 #define RT_NPY_H
 #include "compiler/ir/ir.h"

@@ -23,10 +23,10 @@ typedef struct reader {
     rt_npz_wants wants;
     const void *user;
     const char *key;
-    uint64_t unchecked; /* bytes taken since it was asked what is free */
+    uint64_t unchecked; /* bytes taken since free memory was asked for */
 } reader;
 
-/* Asking takes reading files of the system: not for each of thousands of small arrays. */
+/* Asking reads files of the system: too slow for each of thousands of small arrays. */
 #define CHECK_EVERY (UINT64_C(1) << 20)
 
 static tc_status bad(const reader *r, const char *what) {
@@ -45,7 +45,7 @@ static void *aligned(size_t bytes) {
 static tc_status check_sizes(const reader *r, const zip_stat_t *stat) {
     const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
     if ((stat->valid & needed) != needed)
-        return bad(r, "its size is not told");
+        return bad(r, "its size is not given");
     if (stat->comp_method != ZIP_CM_STORE && stat->comp_method != ZIP_CM_DEFLATE)
         return bad(r, "it is neither stored nor deflated");
     if (stat->comp_method == ZIP_CM_STORE ? stat->size != stat->comp_size : stat->size / 1032 > stat->comp_size + 64)
@@ -199,8 +199,8 @@ enum { LONGEST = 65000 }; /* bytes of a member's name, of 65535 that a zip archi
 /* Names of a zip archive hold no control characters but tab and the ends of lines. */
 static bool is_held(char c) { return (unsigned char)c >= 0x20 || c == '\t' || c == '\n' || c == '\r'; }
 
-/* The array's name, \xNN for what the archive does not hold, cut where it is too long (between two characters), with a
- * number where another array is called so already. */
+/* The array's name, \xNN for bytes that the archive cannot hold, cut where it is too long (between two characters),
+ * with a number where another array has this name already. */
 static const char *member_name(tc_arena *arena, tc_map *taken, const char *name) {
     size_t most = 4 * strlen(name);
     char *text = tc_arena_alloc(arena, (most < LONGEST ? most : LONGEST) + 8, 1), *end = text;
@@ -237,7 +237,7 @@ static bool add_array(zip_t *zip, tc_arena *arena, tc_map *taken, const rt_array
            zip_file_set_mtime(zip, (zip_uint64_t)index, MADE, 0) == 0;
 }
 
-/* libzip puts a new file of its own in place: only where there is a plain one, never over a device. */
+/* libzip replaces the target by a new file: only where that is a plain file, never a device. */
 static tc_status check_target(tc_ctx *ctx, const char *temp, const char *path) {
     struct stat st;
     if (temp && stat(temp, &st) == 0 && S_ISREG(st.st_mode))

@@ -10,28 +10,29 @@
 #define RT_SAFETENSORS_HEADER 100000000 /* bytes of a header, at most: the format's own limit */
 
 typedef struct rt_safetensors {
-    tc_arena *arena;         /* what follows lies here, but for elements */
+    tc_arena *arena;         /* owns all that follows, but for elements */
     rt_array *arrays;        /* [n] in the order of their elements in the file */
     size_t n;                /* */
     const tc_pair *metadata; /* [n_metadata] strings for strings, "format" for "pt", say */
     size_t n_metadata;
     size_t header; /* bytes before the elements */
-    tc_file file;  /* mapped: what elements are borrowed from, unless their place fits their type badly */
+    tc_file file;  /* mapped: elements are borrowed from it, unless they are not aligned for their type */
     tc_held held;
 } rt_safetensors;
 
 /* Opens a file for reading; `out` may not be moved before it is closed. TC_BAD_INPUT names the tensor or the byte of
- * the header: malformed JSON, two of one name, elements that overlap, leave holes or do not go with type and shape;
- * TC_UNSUPPORTED: element types that no tensor here has (float8); TC_LIMIT: names and ranks beyond what models have.
- * On failure there is nothing to close, and the context's file is this one. */
+ * the header: malformed JSON, two of one name, elements that overlap, leave holes or do not fit type and shape.
+ * TC_UNSUPPORTED: element types that no tensor here has (float8). TC_LIMIT: names and ranks beyond those of models. On
+ * failure there is nothing to close, and the context's file is this one. */
 tc_status rt_safetensors_open(tc_ctx *ctx, const char *path, rt_safetensors *out);
-/* The same of bytes at hand, which are borrowed. Time and memory are linear in the header, whatever the bytes are. */
+/* The same for bytes in memory, which are borrowed. Time and memory are linear in the header, whatever the bytes
+ * are. */
 tc_status rt_safetensors_read(tc_ctx *ctx, const void *bytes, size_t size, rt_safetensors *out);
 void rt_safetensors_close(rt_safetensors *s);
 /* NULL: there is none of this name. Looks at one after another. */
 const rt_array *rt_safetensors_find(const rt_safetensors *s, const char *name);
 
-/* What a file will be: its header, and the arrays in the order in which they are written. */
+/* A file to be written: its header, and the arrays in the order in which they are written. */
 typedef struct rt_safetensors_layout {
     tc_arena *arena;         /* holds all that follows */
     const char *header;      /* with its length before it, padded so that elements begin at a multiple of 8 */

@@ -78,7 +78,7 @@ static tc_status expect(reader *r, char c) {
     return bad(r, tc_arena_printf(r->scratch, "expected '%c'", c));
 }
 
-/* Between two items of a list, or behind its last one. */
+/* Between two items of a list, or after its last one. */
 static tc_status next(reader *r, char end, bool *out_more) {
     *out_more = accept(r, ',');
     return *out_more ? TC_OK : expect(r, end);
@@ -112,7 +112,7 @@ static char *put_utf8(char *out, int32_t c) {
     return out;
 }
 
-/* Behind a backslash. A character beyond 16 bits is two escapes, a pair of surrogates. */
+/* After a backslash. A character beyond 16 bits is two escapes, a pair of surrogates. */
 static tc_status read_escape(reader *r, char **out) {
     static const char plain[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
     char c = r->at < r->end ? r->text[r->at++] : 0;
@@ -152,7 +152,7 @@ static tc_status copy_string(reader *r, char *out) {
     return r->at < r->end ? expect(r, '"') : bad(r, "a string does not end");
 }
 
-/* No escape is shorter than what it stands for. */
+/* No escape is shorter than its character. */
 static tc_status read_string(reader *r, tc_arena *arena, const char **out_string) {
     TC_TRY(expect(r, '"'));
     size_t end = r->at;
@@ -312,7 +312,7 @@ static tc_status read_header(reader *r) {
         TC_TRY(next(r, '}', &more));
     }
     skip_blanks(r);
-    return r->at == r->end ? TC_OK : bad(r, "more text behind the header's end");
+    return r->at == r->end ? TC_OK : bad(r, "more text after the header's end");
 }
 
 /* --- elements --------------------------------------------------------------------------------- */

@@ -86,7 +86,7 @@ static tc_status add_metadata(tc_ctx *ctx, text *t, const tc_pair *pairs, size_t
 /* Sizes of elements from the biggest to the smallest: elements then lie at multiples of their size. */
 static void choose_order(rt_safetensors_layout *out, const rt_array *arrays, size_t n) {
     out->arrays = TC_NEW_ARRAY(out->arena, const rt_array *, n + 1);
-    for (size_t size = 8; out->n < n; size /= 2) /* 0 in the end: what has no type is refused later */
+    for (size_t size = 8; out->n < n; size /= 2) /* 0 in the end: an array without type is refused later */
         for (size_t i = 0; i < n; i++)
             if (tempo_dtype_size(arrays[i].tensor.dtype) == size)
                 out->arrays[out->n++] = &arrays[i];
@@ -135,7 +135,7 @@ void rt_safetensors_free_layout(rt_safetensors_layout *layout) {
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* Straight to the file: its stream would copy all. False: errno tells. */
+/* Straight to the file: its stream would copy all. False: errno has the reason. */
 static bool put(int fd, const void *bytes, size_t n) {
     for (const char *at = bytes; n > 0;) {
         ssize_t written = write(fd, at, n);
@@ -147,8 +147,8 @@ static bool put(int fd, const void *bytes, size_t n) {
     return true;
 }
 
-/* So that a disk that is too full says so before a byte is written. Pipes have no room to take, and some file systems
- * do not know how. */
+/* Makes a full disk fail before a byte is written. Pipes have no room to take, and some file systems do not support
+ * it. */
 static bool take_room(int fd, uint64_t bytes) {
     int error = posix_fallocate(fd, 0, (off_t)bytes);
     errno = error;

@@ -1,11 +1,11 @@
-/* weights.c: a file of weights -> tensors, whichever of the three formats its first bytes are of. */
+/* weights.c: a file of weights -> tensors, in one of three formats, recognized by its first bytes. */
 #include "weights.h"
 #include "compiler/onnx/checkpoint.h"
 #include <string.h>
 
 static bool is_zip(const tc_file *file) { return file->size >= 2 && memcmp(file->data, "PK", 2) == 0; }
 
-/* Behind the header's length, of which no file needs the upper four bytes. */
+/* After the header's length, of which no file needs the upper four bytes. */
 static bool is_safetensors(const tc_file *file) {
     return file->size > 8 && memcmp((const char *)file->data + 4, "\0\0\0\0{", 5) == 0;
 }

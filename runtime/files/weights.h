@@ -11,7 +11,7 @@ typedef struct rt_weights {
     const char *path;
     const tc_tensor *tensors; /* [n] with names; elements lie at any address */
     size_t n;
-    tc_file file; /* these four own what tensors borrow */
+    tc_file file; /* these four own the bytes that tensors borrow */
     rt_npz npz;
     rt_safetensors safetensors;
     tc_held held;

@@ -1,14 +1,14 @@
-/* fuse_chains.c: for a device whose kernels can walk through memory once for a chain of elementwise ops: nodes of a
+/* fuse_chains.c: for a device whose kernels can run a chain of elementwise ops in one walk through memory: nodes of a
  * plan's graph that take each other's results become links of one node. Where they lead to a norm of rows or to its
- * gradient, or go on with such a gradient's result, that is the norm's node, else a new one, ai.tempo.Chain. It stands
- * where the last of all stood. A result that only the next link reads is never in memory; the others are results of the
- * node. What becomes a chain depends on the graph alone. */
+ * gradient, or continue such a gradient's result, that is the norm's node, else a new one, ai.tempo.Chain. It stands
+ * where the last of them stood. A result that only the next link reads is never in memory; the others are results of
+ * the node. The chains depend on the graph alone. */
 #include "fuse_chains.h"
 #include "compiler/ir/ops.h"
 #include "fuse_pointwise.h"
 #include <string.h>
 
-/* Ops with one result like their elements: what they are as a link. */
+/* Ops whose one result has the shape of their elements, as links. */
 static const struct {
     const char *domain, *op;
     tk_link_op link;
@@ -28,7 +28,7 @@ static const struct {
     {"ai.tempo", "DropoutGrad", TK_LINK_DROPOUT_GRAD, 2, false},
 };
 
-/* A node as a link, before it is known how the chain comes in. */
+/* A node as a link, before its place in the chain is known. */
 typedef struct candidate {
     tk_link_op link;
     uint32_t n_elements;
@@ -62,7 +62,7 @@ static bool is_candidate(tc_node *node, candidate *out) {
 
 /* --- how an operand meets the elements of the chain ------------------------------------------------- */
 
-/* Whether it does as a link can say: dims of size 1, then dims of the chain, then dims of size 1. */
+/* Whether it broadcasts as a link can: dims of size 1, then dims of the chain, then dims of size 1. */
 static bool meets(const tc_type *operand, const tc_type *chain, tk_link *link) {
     int begin = 0, end, skipped = chain->rank - operand->rank;
     if (skipped < 0)
@@ -87,13 +87,13 @@ static bool is_elements(const tc_value *value, const tc_type *type) {
     return value && value->type && tc_type_is_static(value->type) && tc_type_equal(value->type, type);
 }
 
-/* --- chains in the making --------------------------------------------------------------------------- */
+/* --- chains under construction ---------------------------------------------------------------------- */
 
 typedef struct making {
     tc_node *nodes[TK_CHAIN_LINKS];
-    uint32_t entries[TK_CHAIN_LINKS]; /* the operand by which the chain comes in */
+    uint32_t entries[TK_CHAIN_LINKS]; /* the operand that is the chain's value */
     rt_chain chain;
-    bool is_norms; /* it is around a norm */
+    bool is_norms; /* it belongs to a norm */
 } making;
 
 static tc_node *last_of(const making *m) { return m->nodes[m->chain.n_links - 1]; }
@@ -105,7 +105,7 @@ static bool is_of(const making *m, const tc_node *node) {
     return false;
 }
 
-/* Whether results of `of` can come about as late as where `node` is: but for that and links of `m` nobody reads one
+/* Whether results of `of` can be made as late as where `node` is: no node but that and links of `m` reads one
  * before. */
 static bool can_be_late(const tc_node *of, const making *m, const tc_node *node) {
     for (uint32_t k = 0; k < of->n_outputs; k++) {
@@ -126,7 +126,7 @@ static bool can_wait_for(const making *m, const tc_node *node) {
     return true;
 }
 
-/* The node as a link behind `m`, or, where that is empty, as a first one, if the chain comes in by operand `entry`. */
+/* The node as a link after `m`, or, where that is empty, as a first one, if operand `entry` is the chain's value. */
 static bool link_by(making *m, tc_node *node, const candidate *c, uint32_t entry) {
     const tc_type *type = node->outputs[0]->type;
     rt_link link = {.link = {.op = c->link, .swapped = entry == 1, .row = c->row},
@@ -163,7 +163,8 @@ static int add_operand(tc_node *chain, tc_value *value) {
     return (int)chain->n_inputs - 1;
 }
 
-/* Where the result goes; -1: to the next link alone. Called when the node's other links are no users any more. */
+/* The index of the result; -1: only the next link reads it. Called when the node's other links are no users any
+ * more. */
 static int take_result(tc_node *chain, tc_node *node, uint32_t index) {
     tc_value *value = tc_output(node, index);
     if (!value || !tc_value_is_used(value))
@@ -188,11 +189,11 @@ static void add_operands(tc_node *chain, const tc_node *node, uint32_t entry, rt
         link->ratio = add_operand(chain, tc_input(node, 2));
 }
 
-/* Makes the nodes links of `to`. The last one's result goes where `last` says; -1: to where it is used. */
+/* Makes the nodes links of `to`. The last one's result goes where `last` says; -1: to its users. */
 static void take_links(tc_node *to, making *m, rt_chain *kept, int last) {
     for (int i = 0; i < m->chain.n_links; i++)
         add_operands(to, m->nodes[i], m->entries[i], &m->chain.links[i]);
-    for (int i = m->chain.n_links - 1; i >= 0; i--) { /* the links behind it are gone: what is used, others use */
+    for (int i = m->chain.n_links - 1; i >= 0; i--) { /* the links after it are gone: remaining users are other nodes */
         rt_link *link = &m->chain.links[i];
         bool is_placed = i == m->chain.n_links - 1 && last >= 0;
         link->result = is_placed ? last : take_result(to, m->nodes[i], 0);
@@ -234,7 +235,7 @@ static bool is_norm(const tc_node *node, bool gradient) {
     return false;
 }
 
-/* Its chains' operands and results stand behind its own. */
+/* Its chains' operands and results follow its own. */
 static rt_chains *begin_norm(tc_node *norm, tc_arena *arena, tc_map *chains) {
     if (norm->n_inputs < RT_NORM_OPERANDS)
         tc_node_set_input(norm, RT_NORM_OPERANDS - 1, NULL);
@@ -250,7 +251,7 @@ static bool takes_links(const making *m, bool of_gradient) {
     return !m->is_norms;
 }
 
-/* Whether a link but the first, or that by another operand than the chain comes in by, reads a result of `node`. */
+/* Whether a link reads a result of `node`, other than the first link as the chain's value. */
 static bool reads_besides(const making *m, const tc_node *node) {
     for (int i = 0; i < m->chain.n_links; i++)
         for (uint32_t k = 0; k < m->nodes[i]->n_inputs; k++)
@@ -259,7 +260,7 @@ static bool reads_besides(const making *m, const tc_node *node) {
     return false;
 }
 
-/* The chain whose last result the norm reads as operand 0, and nothing else of it. */
+/* The chain whose last result only the norm reads, as operand 0. */
 static making *before_norm(tc_map *ends, const tc_node *norm, bool gradient) {
     making *m = tc_input(norm, 0) ? tc_map_get_ptr(ends, tc_input(norm, 0)) : NULL;
     for (uint32_t i = 1; m && i < norm->n_inputs; i++)
@@ -275,11 +276,12 @@ static void put_before(tc_node *norm, making *m, tc_arena *arena, tc_map *chains
     m->is_norms = true;
 }
 
-/* The norm's gradient whose result the chain begins with, if all that it gives can come about where the chain ends. */
-static tc_node *norm_behind(const making *m, const tc_map *apart) {
+/* The norm's gradient whose result the chain begins with, if all its results can be made where the chain ends. */
+static tc_node *norm_behind(const making *m, const tc_map *averaged) {
     const tc_value *first = tc_input(m->nodes[0], m->entries[0]);
     tc_node *norm = first->producer;
-    bool is_one = norm && norm->outputs[0] == first && is_norm(norm, true) && !(apart && tc_map_get_ptr(apart, first));
+    bool is_one =
+        norm && norm->outputs[0] == first && is_norm(norm, true) && !(averaged && tc_map_get_ptr(averaged, first));
     return is_one && takes_links(m, false) && !reads_besides(m, norm) && can_be_late(norm, m, last_of(m)) ? norm : NULL;
 }
 
@@ -306,7 +308,7 @@ static making *joined(tc_map *ends, tc_node *node, const candidate *c) {
     return NULL;
 }
 
-/* A new chain: by what a norm's gradient gives, where it is an operand. */
+/* A new chain, beginning with the result of a norm's gradient, where that is an operand. */
 static making *begun(tc_arena *arena, tc_node *node, const candidate *c) {
     making *m = TC_NEW(arena, making);
     const tc_value *second = c->either ? tc_input(node, 1) : NULL;
@@ -317,7 +319,7 @@ static making *begun(tc_arena *arena, tc_node *node, const candidate *c) {
     return NULL;
 }
 
-tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena, tc_map *apart) {
+tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena, tc_map *averaged) {
     tc_arena *scratch = tc_arena_create();
     tc_map *ends = tc_map_create(scratch), *chains = tc_map_create(arena);
     size_t capacity = 0, n = 0;
@@ -335,7 +337,7 @@ tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena, tc_map *apart) {
             all = tc_arena_grow(scratch, all, sizeof *all, &capacity, n + 1);
             all[n++] = m;
         }
-        if (m && !(apart && tc_map_get_ptr(apart, result)))
+        if (m && !(averaged && tc_map_get_ptr(averaged, result)))
             tc_map_set_ptr(ends, result, m);
     }
     TC_FOR_NODES(node, graph) {
@@ -345,7 +347,7 @@ tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena, tc_map *apart) {
             put_before(node, m, arena, chains);
     }
     for (size_t i = 0; i < n; i++) {
-        tc_node *norm = all[i]->is_norms ? NULL : norm_behind(all[i], apart);
+        tc_node *norm = all[i]->is_norms ? NULL : norm_behind(all[i], averaged);
         if (norm)
             put_after(norm, all[i], arena, chains);
         else if (!all[i]->is_norms && all[i]->chain.n_links > 1)

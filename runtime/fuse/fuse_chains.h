@@ -17,10 +17,10 @@ typedef struct rt_chain {
     int n_links;
 } rt_chain;
 
-/* What a node does to operand 0 before its own op, and to result 0 behind it; result `between` is what `after` begins
- * with, -1: nobody else wants it. A norm's node has its own operands and results where its op has them, so many at
- * least, and those of chains behind them. A node ai.tempo.Chain has no op besides; result 0
- * is its last link's. */
+/* The chains before a node's own op, on operand 0, and after it, on result 0; result `between` is the value that
+ * `after` begins with, -1: no other node reads it. A norm's node has its own operands and results where its op has
+ * them, at least as many, followed by those of chains. A node ai.tempo.Chain has no other op; result 0 is its last
+ * link's. */
 typedef struct rt_chains {
     rt_chain before, after;
     int between;
@@ -28,7 +28,7 @@ typedef struct rt_chains {
 enum { RT_NORM_OPERANDS = 3, RT_NORM_RESULTS = 3 };
 
 /* Puts chains in the place of nodes whose types are static, or around norms. They live in `arena`; the map has
- * rt_chains for each node with some. No chain goes on behind a value in `apart`, whose elements change between the
+ * rt_chains for each node with some. No chain goes on after a value in `averaged`, whose elements change between the
  * nodes; NULL: there is none. */
-tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena, tc_map *apart);
+tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena, tc_map *averaged);
 #endif

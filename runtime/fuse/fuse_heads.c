@@ -1,4 +1,4 @@
-/* fuse_heads.c: which Transposes beside attention need not be. */
+/* fuse_heads.c: removes Transposes around attention that its kernels do not need. */
 #include "fuse_heads.h"
 #include "compiler/ir/ops.h"
 #include <string.h>
@@ -6,17 +6,17 @@
 typedef struct fuser {
     const tk_table *kernels;
     const tk_queue *queue;
-    tc_map *known; /* attention that can, as it was found: -> roles */
+    tc_map *known; /* attention with such kernels -> roles, by node */
 } fuser;
 
 static const int64_t by_heads[] = {0, 2, 1, 3}; /* also back */
 static const int64_t to_kt[] = {0, 2, 3, 1}, from_kt[] = {0, 3, 1, 2};
 
-/* An operand or result that may be spread. */
+/* An operand or result that may have interleaved heads. */
 typedef struct role {
     uint32_t index; /* of the node */
     int64_t bit;
-    const int64_t *order; /* of the Transpose in front of an operand, or behind a result */
+    const int64_t *order; /* of the Transpose before an operand, or after a result */
 } role;
 
 enum { OPERANDS = 5, RESULTS = 3, Y_AT = 9 };
@@ -26,21 +26,21 @@ typedef struct roles {
     uint32_t n_operands, n_results;
 } roles;
 static const roles of_forward = {
-    .operands = {{0, RT_SPREAD_Q, by_heads}, {1, RT_SPREAD_KT, to_kt}, {2, RT_SPREAD_V, by_heads}},
-    .results = {{0, RT_SPREAD_Y, by_heads}},
+    .operands = {{0, RT_INTERLEAVED_Q, by_heads}, {1, RT_INTERLEAVED_KT, to_kt}, {2, RT_INTERLEAVED_V, by_heads}},
+    .results = {{0, RT_INTERLEAVED_Y, by_heads}},
     .n_operands = 3,
     .n_results = 1};
 static const roles of_grad = {
-    .operands = {{1, RT_SPREAD_Q, by_heads},
-                 {2, RT_SPREAD_KT, to_kt},
-                 {3, RT_SPREAD_V, by_heads},
-                 {0, RT_SPREAD_DOUT, by_heads},
-                 {Y_AT, RT_SPREAD_Y, by_heads}},
-    .results = {{0, RT_SPREAD_DQ, by_heads}, {1, RT_SPREAD_DKT, from_kt}, {2, RT_SPREAD_DV, by_heads}},
+    .operands = {{1, RT_INTERLEAVED_Q, by_heads},
+                 {2, RT_INTERLEAVED_KT, to_kt},
+                 {3, RT_INTERLEAVED_V, by_heads},
+                 {0, RT_INTERLEAVED_DOUT, by_heads},
+                 {Y_AT, RT_INTERLEAVED_Y, by_heads}},
+    .results = {{0, RT_INTERLEAVED_DQ, by_heads}, {1, RT_INTERLEAVED_DKT, from_kt}, {2, RT_INTERLEAVED_DV, by_heads}},
     .n_operands = 5,
     .n_results = 3};
 
-/* --- attention that can ----------------------------------------------------------------------------- */
+/* --- attention with such kernels -------------------------------------------------------------------- */
 
 static bool is_wanted(const tc_node *node, uint32_t result) {
     return tc_output(node, result) && tc_value_is_used(tc_output(node, result));
@@ -50,10 +50,10 @@ static bool has_heads(const tc_value *value) {
     return value && value->type && tc_type_is_static(value->type) && value->type->rank == 4;
 }
 
-/* Whatever function the node names. */
+/* Of its op, whatever function the node names. */
 static bool is_op(const tc_node *node, const char *op) { return node->op && strcmp(node->op->name, op) == 0; }
 
-/* NULL: it is no attention of the kind, or keeps a map, or makes one. */
+/* NULL: it is no such attention, or it keeps or makes a map. */
 static const roles *find_roles(const fuser *f, const tc_node *node) {
     const bool is_grad = is_op(node, "DotProductAttentionTiledGrad");
     if (!is_grad && !is_op(node, "DotProductAttention"))
@@ -85,8 +85,8 @@ static bool is_transpose(const tc_node *node, const int64_t *order) {
     return n == 4 && memcmp(perm, order, 4 * sizeof *order) == 0 && has_heads(tc_input(node, 0));
 }
 
-/* Whether only Transposes of this kind read the result, and the gradient's operand Y. What of theirs is an output keeps
- * its name: there is one at most. */
+/* Whether only Transposes of this kind read the result, and the gradient's operand Y. A transposed result that is an
+ * output keeps its name: there is one at most. */
 static bool goes_back(const fuser *f, const tc_value *value, const int64_t *order) {
     uint32_t n = 0, n_outputs = 0;
     TC_FOR_USES(use, value) {
@@ -103,7 +103,8 @@ static bool goes_back(const fuser *f, const tc_value *value, const int64_t *orde
     return n > 0 && n_outputs <= 1 && value->n_graph_outputs == 0;
 }
 
-/* Whether attention alone reads what the Transpose makes, in places that can be spread: K^T with its gradient. */
+/* Whether attention alone reads the Transpose's result, in operands that can have interleaved heads: K^T with its
+ * gradient. */
 static bool is_for_attention(const fuser *f, const tc_value *value, const role *as) {
     TC_FOR_USES(use, value) {
         const roles *r = use->user->graph == value->graph ? roles_of(f, use->user) : NULL;
@@ -112,7 +113,7 @@ static bool is_for_attention(const fuser *f, const tc_value *value, const role *
             found = found || (r->operands[i].index == use->index && r->operands[i].bit == as->bit);
         if (!found)
             return false;
-        if (r == &of_grad && as->bit == RT_SPREAD_KT && is_wanted(use->user, 1) &&
+        if (r == &of_grad && as->bit == RT_INTERLEAVED_KT && is_wanted(use->user, 1) &&
             !goes_back(f, use->user->outputs[1], from_kt))
             return false;
     }
@@ -121,9 +122,11 @@ static bool is_for_attention(const fuser *f, const tc_value *value, const role *
 
 /* --- one node --------------------------------------------------------------------------------------- */
 
-static void mark(tc_node *node, int64_t bit) { tc_attr_set_int(node, "spread", tc_attr_int(node, "spread", 0) | bit); }
+static void mark(tc_node *node, int64_t bit) {
+    tc_attr_set_int(node, "interleaved", tc_attr_int(node, "interleaved", 0) | bit);
+}
 
-/* The node reads what the Transpose reads. */
+/* The node reads the Transpose's operand. */
 static void take_operand(const fuser *f, tc_node *node, const role *as) {
     tc_value *value = tc_input(node, as->index);
     tc_node *transpose = value ? value->producer : NULL;
@@ -135,29 +138,29 @@ static void take_operand(const fuser *f, tc_node *node, const role *as) {
         tc_node_erase(transpose);
 }
 
-/* The first Transpose's result, or the one that is an output, is the node's; it stands for those of the others. */
+/* The first Transpose's result, or the one that is an output, becomes the node's; it replaces the others. */
 static void take_result(const fuser *f, tc_node *node, const role *as) {
-    const bool may = as->bit != RT_SPREAD_DKT || (tc_attr_int(node, "spread", 0) & RT_SPREAD_KT);
+    const bool may = as->bit != RT_INTERLEAVED_DKT || (tc_attr_int(node, "interleaved", 0) & RT_INTERLEAVED_KT);
     if (!is_wanted(node, as->index) || !may || !goes_back(f, node->outputs[as->index], as->order))
         return;
-    tc_value *plain = tc_node_take_output(node, as->index), *spread = NULL;
+    tc_value *plain = tc_node_take_output(node, as->index), *interleaved = NULL;
     TC_FOR_USES(use, plain) {
         const tc_value *made = use->index == 0 && is_transpose(use->user, as->order) ? use->user->outputs[0] : NULL;
-        if (made && (!spread || made->n_graph_outputs > 0))
-            spread = use->user->outputs[0];
+        if (made && (!interleaved || made->n_graph_outputs > 0))
+            interleaved = use->user->outputs[0];
     }
-    tc_node *first = spread->producer;
+    tc_node *first = interleaved->producer;
     tc_node_take_output(first, 0);
-    tc_node_set_output(node, as->index, spread);
+    tc_node_set_output(node, as->index, interleaved);
     tc_node_erase(first);
     for (tc_use *use = plain->uses, *next; use; use = next) {
         tc_node *user = use->user;
         next = use->next;
         if (use->index == Y_AT) {
-            tc_node_set_input(user, Y_AT, spread);
-            mark(user, RT_SPREAD_Y);
+            tc_node_set_input(user, Y_AT, interleaved);
+            mark(user, RT_INTERLEAVED_Y);
         } else {
-            tc_value_replace(user->outputs[0], spread);
+            tc_value_replace(user->outputs[0], interleaved);
             tc_node_erase(user);
         }
     }
@@ -169,7 +172,7 @@ void rt_fuse_heads(tc_graph *graph, const tk_table *kernels, const tk_queue *que
     fuser f = {kernels, queue, tc_map_create(scratch)};
     TC_FOR_NODES(node, graph)
         tc_map_set_ptr(f.known, node, (void *)find_roles(&f, node));
-    TC_FOR_NODES(node, graph) { /* nodes around it go, but not this one */
+    TC_FOR_NODES(node, graph) { /* nodes around it are removed, but not this one */
         const roles *r = roles_of(&f, node);
         for (uint32_t i = 0; r && i < r->n_operands; i++)
             take_operand(&f, node, &r->operands[i]);

@@ -27,12 +27,12 @@ double rt_pointwise_alpha(const tc_node *node, tk_pointwise_row row) {
     return isnan(alpha) ? 0 : (double)tc_attr_float(node, "alpha", (float)alpha);
 }
 
-/* The row of a node of so many operands; TK_POINTWISE_COUNT: it is none. */
+/* The row of a node with so many operands; TK_POINTWISE_COUNT: it has none. */
 static tk_pointwise_row row_of(const tc_node *node, uint32_t n_inputs) {
     return node->op && node->n_inputs == n_inputs && node->n_outputs == 1 ? rt_pointwise_row(node) : TK_POINTWISE_COUNT;
 }
 
-/* Whether a node right behind `place` makes the value in time for all that read it. */
+/* Whether a node right after `place` makes the value in time for all its readers. */
 static bool is_in_time(const tc_value *value, const tc_node *place) {
     TC_FOR_USES(use, value)
         if (use->user->graph != place->graph || !tc_node_before(place, use->user))
@@ -40,13 +40,13 @@ static bool is_in_time(const tc_value *value, const tc_node *place) {
     return true;
 }
 
-/* The later one of a node and of what makes the value. */
+/* The later one of a node and of the value's producer. */
 static tc_node *later(tc_node *node, const tc_value *value) {
     return value->producer && tc_node_before(node, value->producer) ? value->producer : node;
 }
 
-/* The node that makes f(X) where dY is there in time, and where both are made. dY is read by nobody else, so that dX,
- * which comes sooner than before, can take its place. */
+/* The node that makes f(X) where dY is there in time, and the place where both are made. Nothing else reads dY: dX,
+ * which is made earlier than before, can replace it. */
 static tc_node *value_beside(const tc_node *grad, tk_pointwise_row row, tc_node **out_place) {
     const tc_value *dy = tc_input(grad, 0), *x = tc_input(grad, 1);
     if (!dy || !x || tc_value_use_count(dy) != 1 || !tc_type_equal(dy->type, x->type))

@@ -1,5 +1,5 @@
-/* fuse_products.c: a product with a bias, a sum or the gradient of a bias in one launch: each spares a walk through
- * memory, and the library's products have the time for it. */
+/* fuse_products.c: a product with a bias, a sum or the gradient of a bias in one launch: each saves a walk through
+ * memory, which costs the library's products almost nothing. */
 #include "fuse_products.h"
 #include "compiler/memory/storage.h"
 #include "compiler/ir/ops.h"
@@ -8,7 +8,7 @@
 typedef struct fuser {
     tc_arena *arena, *scratch;
     tc_map *products; /* node -> rt_fused_product */
-    tc_map *apart;    /* values; or NULL */
+    tc_map *averaged; /* values; or NULL */
     tc_map *lines;    /* storage of an operand whose lines a product sums over -> the product's node */
 } fuser;
 
@@ -40,7 +40,7 @@ static bool is_row(const tc_value *value, int64_t n) {
     return has_dims(value, 1) && count(value) == n && dim(value, 1) == n;
 }
 
-/* What it adds is nothing or a bias. */
+/* The product adds nothing or a bias. */
 static bool read_gemm(const tc_node *node, rt_fused_product *out) {
     const tc_value *a = tc_input(node, 0), *b = tc_input(node, 1), *c = tc_input(node, 2);
     const bool ta = tc_attr_int(node, "transA", 0) != 0, tb = tc_attr_int(node, "transB", 0) != 0;
@@ -61,7 +61,7 @@ static bool read_gemm(const tc_node *node, rt_fused_product *out) {
 
 static bool is_narrow_float(tc_dtype dtype) { return tc_dtype_is_float(dtype) && dtype != TC_DOUBLE; }
 
-/* Whether the node is a product that may take something in, and which. */
+/* Whether the node is a product that may absorb another node, and which. */
 static bool read_product(const fuser *f, const tc_node *node, rt_fused_product *out) {
     const rt_fused_product *known = tc_map_get_ptr(f->products, node);
     *out = known ? *known : (rt_fused_product){0};
@@ -90,13 +90,15 @@ static rt_fused_product *make_product(fuser *f, tc_node *node) {
     return made;
 }
 
-/* --- what is read by nobody else ------------------------------------------------------------------ */
+/* --- values with one reader --------------------------------------------------------------------------- */
 
-static bool is_apart(const fuser *f, const tc_value *value) { return f->apart && tc_map_get_ptr(f->apart, value); }
+static bool is_averaged(const fuser *f, const tc_value *value) {
+    return f->averaged && tc_map_get_ptr(f->averaged, value);
+}
 
-/* The product that the value shows, if that is all that becomes of it, and it has nothing beside it yet. */
+/* The product that the value shows, if nothing else reads that, and it has absorbed nothing yet. */
 static tc_node *product_behind(const fuser *f, tc_value *value, rt_fused_product *out) {
-    while (value && value->producer && tc_value_use_count(value) == 1 && !is_apart(f, value)) {
+    while (value && value->producer && tc_value_use_count(value) == 1 && !is_averaged(f, value)) {
         tc_node *node = value->producer;
         if (read_product(f, node, out))
             return value->out_index == 0 && !out->has_bias && !out->has_add && !out->product.sums_of ? node : NULL;
@@ -109,7 +111,7 @@ static bool is_there_for(const tc_value *value, const tc_node *node) {
     return !value->producer || tc_node_before(value->producer, node);
 }
 
-/* Erases the views that led from the product to `value`, which nothing reads any more. */
+/* Erases the views between the product and `value`, which have no readers any more. */
 static void erase_views(tc_value *value, const tc_node *product) {
     while (value->producer && value->producer != product) {
         tc_node *view = value->producer;
@@ -118,7 +120,7 @@ static void erase_views(tc_value *value, const tc_node *product) {
     }
 }
 
-/* Node `last`, which reads the product as `shown`, goes; its result is the product's. */
+/* Removes node `last`, which reads the product as `shown`; its result is the product's. */
 static void give_result(tc_node *product, tc_value *shown, tc_node *last) {
     tc_value *result = tc_node_take_output(last, 0);
     tc_node_erase(last);
@@ -152,7 +154,7 @@ static bool take_bias(fuser *f, tc_node *add) {
 /* A term of a sum: a product that nothing else reads, or anything. */
 typedef struct term {
     tc_value *value;
-    tc_node *product; /* NULL: it is none that can take another in */
+    tc_node *product; /* NULL: the product cannot absorb another term */
     bool is_taken;    /* into a product: it is no term any more */
 } term;
 
@@ -169,7 +171,7 @@ static bool read_terms(const fuser *f, const tc_node *node, term *terms) {
     return true;
 }
 
-/* The first of the products behind `after` (NULL: of all); NULL: there is none. */
+/* The first of the products after `after` (NULL: of all); NULL: there is none. */
 static term *next_product(term *terms, uint32_t n, const term *after) {
     term *first = NULL;
     for (uint32_t i = 0; i < n; i++)
@@ -179,7 +181,7 @@ static term *next_product(term *terms, uint32_t n, const term *after) {
     return first;
 }
 
-/* A term that is no product, and there when the product is made. */
+/* A term that is no product, and is there when the product is made. */
 static term *other_for(term *terms, uint32_t n, const tc_node *product) {
     for (uint32_t i = 0; i < n; i++)
         if (!terms[i].product && !terms[i].is_taken && is_there_for(terms[i].value, product))
@@ -187,7 +189,7 @@ static term *other_for(term *terms, uint32_t n, const tc_node *product) {
     return NULL;
 }
 
-/* The terms that are left are those of the sum; where one is left, the last product is the sum. */
+/* The remaining terms are those of the sum; where one is left, the last product is the sum. */
 static void keep_rest(tc_node *sum, term *terms, uint32_t n, term *last) {
     uint32_t left = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -202,7 +204,7 @@ static void keep_rest(tc_node *sum, term *terms, uint32_t n, term *last) {
     }
 }
 
-/* The first product takes in a term that is there, each one behind it the product before. */
+/* The first product absorbs a term that is there, each later one the product before. */
 static bool take_terms(fuser *f, tc_node *sum) {
     term terms[MOST_TERMS], *last = NULL;
     const uint32_t n = sum->n_inputs;
@@ -297,9 +299,9 @@ static void take_in(fuser *f, tc_node *node) {
         take_sums(f, node);
 }
 
-tc_map *rt_fuse_products(tc_graph *graph, tc_arena *arena, tc_map *apart) {
+tc_map *rt_fuse_products(tc_graph *graph, tc_arena *arena, tc_map *averaged) {
     tc_arena *scratch = tc_arena_create();
-    fuser f = {arena, scratch, tc_map_create(arena), apart, tc_map_create(scratch)};
+    fuser f = {arena, scratch, tc_map_create(arena), averaged, tc_map_create(scratch)};
     TC_FOR_NODES(node, graph)
         note_lines(&f, node);
     TC_FOR_NODES_SAFE(node, graph)

@@ -1,4 +1,4 @@
-/* fuse_transposes.c: exporters spell a linear layer as MatMul(x, Transpose(W)); products read W in either order, and a
+/* fuse_transposes.c: exporters write a linear layer as MatMul(x, Transpose(W)). Products read W in either order, and a
  * copy of it costs a walk through memory and its bytes. */
 #include "fuse_transposes.h"
 #include "compiler/ir/ops.h"

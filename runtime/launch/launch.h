@@ -8,9 +8,8 @@
 #include "runtime/device/device.h"
 
 /* One operand or result of a launch. `data` is set by the plan before the first run: kernels read it when they run.
- * Operands are read-only; data is aligned to its element at least, results and workspace to 64 bytes. A result beyond
- * the first that nobody uses is absent; result 0 always has a buffer. Data is never NULL where present, also
- * when count is 0. */
+ * Operands are read-only; data is aligned to its element at least, results and workspace to 64 bytes. An unused result
+ * beyond the first is absent; result 0 always has a buffer. Data is never NULL where present, also when count is 0. */
 typedef struct rt_arg {
     void *data; /* NULL: absent */
     tk_dtype dtype;
@@ -20,9 +19,9 @@ typedef struct rt_arg {
     bool present; /* false: the operand or result is absent */
 } rt_arg;
 
-/* Where random numbers come from: read when a launch runs, so that a session can be seeded again between runs. */
+/* The source of random numbers: read when a launch runs, so that a session can be seeded again between runs. */
 typedef struct rt_random {
-    int64_t pair[2]; /* seed and step, Philox's key and its last counter word: what `tempo.seed` holds */
+    int64_t pair[2]; /* seed and step, Philox's key and its last counter word: the elements of `tempo.seed` */
     bool ort;        /* Dropouts draw ONNX Runtime's masks by their own seeds and the step */
 } rt_random;
 
@@ -30,8 +29,9 @@ typedef struct rt_launch rt_launch;
 /* Calls kernels on operands and results, whose bytes are the device's: it reads none of them. */
 typedef void (*rt_run_fn)(tk_queue *q, const rt_launch *launch);
 
-/* What moves without changing, along the first dims: results that are bytes of operand 0 (Split, Slice), or operands
- * that become bytes of result 0 (Concat). The plan may place the parts in the whole; the launch copies the others. */
+/* Parts that move without changing, along the first dims: results that are bytes of operand 0 (Split, Slice), or
+ * operands that become bytes of result 0 (Concat). The plan may place the parts in the whole; the launch copies the
+ * others. */
 typedef enum rt_parts { RT_NO_PARTS, RT_RESULTS, RT_OPERANDS } rt_parts;
 
 #define RT_INPLACE 2 /* the results that may be written over operands: the first ones */
@@ -54,7 +54,7 @@ struct rt_launch {
     const uint32_t *over;         /* [n_out], instead of these: result i may be written over operand over[i] alone */
 };
 
-/* What a kernel reads besides operands: uploaded to the device once, when the plan is made. */
+/* Data that a kernel reads besides operands: uploaded to the device once, when the plan is made. */
 typedef struct rt_table {
     const void *data; /* the host's */
     size_t bytes;
@@ -120,7 +120,7 @@ typedef struct rt_kernel_row {
 } rt_kernel_row;
 /* NULL: no kernel on any device; the op's function body is inlined. */
 const rt_kernel_row *rt_kernel_find(const char *domain, const char *op);
-/* Of the op that the node is by ops.def, whatever function it names. O(1) where ops.def has it. */
+/* Of the op that the node has in ops.def, whatever function it names. O(1) where ops.def has it. */
 const rt_kernel_row *rt_kernel_for(const tc_node *node);
 size_t rt_kernel_count(void);
 const rt_kernel_row *rt_kernel_at(size_t index);

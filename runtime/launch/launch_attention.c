@@ -1,5 +1,5 @@
-/* launch_attention.c: DotProductAttention and its gradient to the kernel of kernels/attention. Leading dims of operands
- * are broadcast to those of the result by where each item begins; bias and mask are broadcast by strides. */
+/* launch_attention.c: DotProductAttention and its gradient to the kernel of kernels/attention. To broadcast leading
+ * dims of operands to those of the result, each item has its own beginning; bias and mask are broadcast by strides. */
 #include "../../kernels/attention/attention.h"
 #include "../../kernels/common/types.h"
 #include "runtime/fuse/fuse_heads.h"
@@ -10,12 +10,12 @@
 typedef struct attention_params {
     tk_attention a;
     tk_seed draw;        /* `pair` is an operand */
-    size_t kernel_bytes; /* of the workspace: behind it lies a packed mask's bytes */
+    size_t kernel_bytes; /* of the workspace: a packed mask's bytes follow */
 } attention_params;
 
 static int64_t scores(const tk_attention *a) { return a->items * a->s * a->t; }
 
-/* The kernel's workspace, and behind it room for the bytes of a packed mask. */
+/* The kernel's workspace, followed by room for the bytes of a packed mask. */
 static void set_workspace(rt_launch *launch, attention_params *p, size_t kernel_bytes, const rt_arg *mask) {
     p->kernel_bytes = (kernel_bytes + 63) / 64 * 64;
     const size_t bytes = rt_unpacked_bytes(mask, scores(&p->a));
@@ -42,14 +42,16 @@ static int64_t size_at(const rt_arg *arg, int from_last) {
     return arg->rank >= from_last ? arg->dims[arg->rank - from_last] : 1;
 }
 
-/* Whether a plan has the heads of a token side by side in the operand or result of this bit (fuse_heads.h). */
-static bool is_spread(const tc_node *node, int64_t bit) { return (tc_attr_int(node, "spread", 0) & bit) != 0; }
+/* Whether a plan has interleaved heads in the operand or result of this bit (fuse_heads.h). */
+static bool is_interleaved(const tc_node *node, int64_t bit) {
+    return (tc_attr_int(node, "interleaved", 0) & bit) != 0;
+}
 
 /* An operand or result with the dims that the op says. */
 static rt_arg seen(rt_launcher *launcher, const tc_node *node, const rt_arg *arg, int64_t bit) {
     rt_arg x = *arg;
-    if (is_spread(node, bit)) {
-        const bool turned = bit == RT_SPREAD_KT || bit == RT_SPREAD_DKT;
+    if (is_interleaved(node, bit)) {
+        const bool turned = bit == RT_INTERLEAVED_KT || bit == RT_INTERLEAVED_DKT;
         int64_t *dims = TC_NEW_ARRAY(launcher->arena, int64_t, 4);
         for (int i = 0; i < 4; i++)
             dims[i] = arg->dims[turned ? (const int[]){0, 2, 3, 1}[i] : (const int[]){0, 2, 1, 3}[i]];
@@ -58,8 +60,8 @@ static rt_arg seen(rt_launcher *launcher, const tc_node *node, const rt_arg *arg
     return x;
 }
 
-/* Where each item's matrix begins in `arg`, whose leading dims broadcast to those of `whole`; of `width` elements a
- * head where those of a token are side by side, else 0. */
+/* Where each item's matrix begins in `arg`, whose leading dims broadcast to those of `whole`. With interleaved heads
+ * `width` is the elements of a head, else 0. */
 static tc_status prepare_items(rt_launcher *launcher, const tc_node *node, const rt_arg *whole, const rt_arg *arg,
                                int64_t width, tk_places *places) {
     tk_bcast bc;
@@ -89,29 +91,29 @@ static tc_status prepare_repeated(rt_launcher *launcher, const tc_node *node, co
     return prepare_items(launcher, node, whole, arg, 0, places);
 }
 
-/* Where an operand of so many elements a head lies. */
+/* The strides of an operand with so many elements in a head. */
 static tc_status prepare_lines(rt_launcher *launcher, const tc_node *node, const rt_arg *whole, const rt_arg *arg,
                                int64_t bit, int64_t width, tk_lines *lines) {
-    const bool spread = is_spread(node, bit);
+    const bool interleaved = is_interleaved(node, bit);
     const rt_arg x = seen(launcher, node, arg, bit);
-    if (spread)
+    if (interleaved)
         lines->row = x.dims[1] * width;
-    return prepare_items(launcher, node, whole, &x, spread ? width : 0, &lines->at);
+    return prepare_items(launcher, node, whole, &x, interleaved ? width : 0, &lines->at);
 }
 
-/* The same of what lies as tk_attention_dense() says where it is not spread; absent is fine. */
+/* The same for a dense tensor (tk_attention_dense()) without interleaved heads; absent is fine. */
 static tc_status prepare_dense(rt_launcher *launcher, const tc_node *node, const rt_arg *whole, const rt_arg *arg,
                                int64_t bit, int64_t width, tk_lines *lines) {
-    return arg && is_spread(node, bit) ? prepare_lines(launcher, node, whole, arg, bit, width, lines) : TC_OK;
+    return arg && is_interleaved(node, bit) ? prepare_lines(launcher, node, whole, arg, bit, width, lines) : TC_OK;
 }
 
 /* Sizes and places of Q, K^T and V, operands `first` and the next two, for the items of `whole`, which is Y or its
  * gradient. */
 static tc_status prepare_matrices(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, uint32_t first,
                                   const rt_arg *whole, tk_attention *a) {
-    const rt_arg *in = &launch->in[first], q_seen = seen(launcher, node, &in[0], RT_SPREAD_Q),
-                 kt_seen = seen(launcher, node, &in[1], RT_SPREAD_KT),
-                 v_seen = seen(launcher, node, &in[2], RT_SPREAD_V);
+    const rt_arg *in = &launch->in[first], q_seen = seen(launcher, node, &in[0], RT_INTERLEAVED_Q),
+                 kt_seen = seen(launcher, node, &in[1], RT_INTERLEAVED_KT),
+                 v_seen = seen(launcher, node, &in[2], RT_INTERLEAVED_V);
     const rt_arg *q = &q_seen, *kt = &kt_seen, *v = &v_seen;
     if (kt->dtype != q->dtype || v->dtype != q->dtype)
         return rt_no_kernel(launcher, node, launch);
@@ -129,10 +131,10 @@ static tc_status prepare_matrices(rt_launcher *launcher, const tc_node *node, co
                      size_at(kt, 2) == a->d && size_at(v, 2) == a->t && size_at(whole, 2) == a->s &&
                          size_at(whole, 1) == a->e));
     tk_attention_dense(a);
-    a->by_keys = is_spread(node, RT_SPREAD_KT);
-    TC_TRY(prepare_lines(launcher, node, whole, &in[0], RT_SPREAD_Q, a->d, &a->q));
-    TC_TRY(prepare_lines(launcher, node, whole, &in[1], RT_SPREAD_KT, a->d, &a->kt));
-    return prepare_lines(launcher, node, whole, &in[2], RT_SPREAD_V, a->e, &a->v);
+    a->by_keys = is_interleaved(node, RT_INTERLEAVED_KT);
+    TC_TRY(prepare_lines(launcher, node, whole, &in[0], RT_INTERLEAVED_Q, a->d, &a->q));
+    TC_TRY(prepare_lines(launcher, node, whole, &in[1], RT_INTERLEAVED_KT, a->d, &a->kt));
+    return prepare_lines(launcher, node, whole, &in[2], RT_INTERLEAVED_V, a->e, &a->v);
 }
 
 static tc_status too_few_scores(rt_launcher *launcher, const tc_node *node) {
@@ -148,7 +150,7 @@ static tc_status expect_scores(rt_launcher *launcher, const tc_node *node, const
     return rt_expect(launcher, node, !arg || arg->dtype == dtype);
 }
 
-/* What was kept, a byte or a bit an element; absent is fine. */
+/* The keep mask, a byte or a bit an element; absent is fine. */
 static tc_status expect_keep(rt_launcher *launcher, const tc_node *node, const rt_arg *keep, const tk_attention *a) {
     if (rt_is_packed(keep))
         return rt_expect_mask(launcher, node, keep, scores(a));
@@ -198,9 +200,9 @@ static tc_status expect_statistics(rt_launcher *launcher, const tc_node *node, c
 tc_status rt_launch_attention(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     attention_params *p = RT_PARAMS(launcher, attention_params);
     tk_attention *a = &p->a;
-    const rt_arg y = seen(launcher, node, &launch->out[0], RT_SPREAD_Y);
+    const rt_arg y = seen(launcher, node, &launch->out[0], RT_INTERLEAVED_Y);
     TC_TRY(prepare_operands(launcher, node, launch, 0, &y, p));
-    TC_TRY(prepare_dense(launcher, node, &y, &launch->out[0], RT_SPREAD_Y, a->e, &a->y));
+    TC_TRY(prepare_dense(launcher, node, &y, &launch->out[0], RT_INTERLEAVED_Y, a->e, &a->y));
     TC_TRY(rt_expect(launcher, node, rt_in(launch, 6) || (!rt_out(launch, 2) && !rt_out(launch, 3))));
     for (uint32_t i = 1; i < 3; i++)
         TC_TRY(expect_scores(launcher, node, rt_out(launch, i), a->dtype, a));
@@ -316,9 +318,9 @@ static void run_attention_tiled_grad(tk_queue *q, const rt_launch *launch) {
 
 /* TC_UNSUPPORTED where V has leading dims that the scores lack: forward, one map serves several items then. */
 static tc_status expect_own_scores(rt_launcher *launcher, const tc_node *node, const rt_launch *launch) {
-    const rt_arg whole = seen(launcher, node, &launch->in[0], RT_SPREAD_DOUT),
-                 q = seen(launcher, node, &launch->in[1], RT_SPREAD_Q),
-                 kt = seen(launcher, node, &launch->in[2], RT_SPREAD_KT);
+    const rt_arg whole = seen(launcher, node, &launch->in[0], RT_INTERLEAVED_DOUT),
+                 q = seen(launcher, node, &launch->in[1], RT_INTERLEAVED_Q),
+                 kt = seen(launcher, node, &launch->in[2], RT_INTERLEAVED_KT);
     bool same = true;
     for (int axis = 3; axis <= whole.rank; axis++)
         same = same && (size_at(&q, axis) == size_at(&whole, axis) || size_at(&kt, axis) == size_at(&whole, axis));
@@ -330,7 +332,7 @@ tc_status rt_launch_attention_tiled_grad(rt_launcher *launcher, const tc_node *n
     tk_attention *a = &p->attention.a;
     size_t n_axes = 0;
     const int64_t *axes = tc_attr_ints(node, "sum_axes", &n_axes);
-    const rt_arg dout = seen(launcher, node, &launch->in[0], RT_SPREAD_DOUT), *y = rt_in(launch, 9);
+    const rt_arg dout = seen(launcher, node, &launch->in[0], RT_INTERLEAVED_DOUT), *y = rt_in(launch, 9);
     TC_TRY(prepare_operands(launcher, node, launch, 1, &dout, &p->attention));
     TC_TRY(rt_expect(launcher, node, launch->in[0].dtype == a->dtype));
     TC_TRY(expect_own_scores(launcher, node, launch));
@@ -340,11 +342,11 @@ tc_status rt_launch_attention_tiled_grad(rt_launcher *launcher, const tc_node *n
     if (n_axes > 0 && rt_out(launch, 3))
         TC_TRY(prepare_groups(launcher, node, &dout, axes, n_axes, a->items, &p->groups));
     TC_TRY(expect_gradients(launcher, node, launch, a, p->groups.groups));
-    TC_TRY(prepare_dense(launcher, node, &dout, y, RT_SPREAD_Y, a->e, &a->y));
-    TC_TRY(prepare_dense(launcher, node, &dout, &launch->in[0], RT_SPREAD_DOUT, a->e, &a->dout));
-    TC_TRY(prepare_dense(launcher, node, &dout, rt_out(launch, 0), RT_SPREAD_DQ, a->d, &a->dq));
-    TC_TRY(prepare_dense(launcher, node, &dout, rt_out(launch, 1), RT_SPREAD_DKT, a->d, &a->dkt));
-    TC_TRY(prepare_dense(launcher, node, &dout, rt_out(launch, 2), RT_SPREAD_DV, a->e, &a->dv));
+    TC_TRY(prepare_dense(launcher, node, &dout, y, RT_INTERLEAVED_Y, a->e, &a->y));
+    TC_TRY(prepare_dense(launcher, node, &dout, &launch->in[0], RT_INTERLEAVED_DOUT, a->e, &a->dout));
+    TC_TRY(prepare_dense(launcher, node, &dout, rt_out(launch, 0), RT_INTERLEAVED_DQ, a->d, &a->dq));
+    TC_TRY(prepare_dense(launcher, node, &dout, rt_out(launch, 1), RT_INTERLEAVED_DKT, a->d, &a->dkt));
+    TC_TRY(prepare_dense(launcher, node, &dout, rt_out(launch, 2), RT_INTERLEAVED_DV, a->e, &a->dv));
     launch->workspace_bytes = launcher->kernels->attention_tiled_grad_workspace(a, &p->groups, launcher->slots);
     launch->params = p;
     launch->run = run_attention_tiled_grad;

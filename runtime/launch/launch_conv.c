@@ -29,7 +29,7 @@ static void pad_same(tk_window *w, int d, bool upper) {
     w->pad_end[d] = total - w->pad_begin[d];
 }
 
-/* What the attributes say of a window of `rank` dims, with kernel[rank]; inp and out are 1. */
+/* The attributes of a window of `rank` dims, with kernel[rank]; inp and out are 1. */
 static tc_status read_window(rt_launcher *launcher, const tc_node *node, int rank, const int64_t *kernel,
                              tk_window *w) {
     const int64_t *strides = NULL, *dilations = NULL, *pads = NULL;
@@ -116,7 +116,7 @@ static void run_conv_transpose(tk_queue *q, const rt_launch *launch) {
                                         launch->workspace);
 }
 
-/* The window slides over the result; what its shape leaves open of the padding is shared out as ONNX says. */
+/* The window slides over the result; padding that its shape leaves open is divided as ONNX says. */
 static tc_status transposed_window(rt_launcher *launcher, const tc_node *node, const rt_launch *launch,
                                    const int64_t *kernel, tk_window *w) {
     const char *auto_pad = tc_attr_string(node, "auto_pad", "NOTSET");

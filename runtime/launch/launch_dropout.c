@@ -15,7 +15,7 @@ static void run_dropout(tk_queue *q, const rt_launch *launch) {
                              rt_ratio(rt_in(launch, 1), 0.5), p->seed, rt_data(rt_in(launch, 2)), inp->dtype);
 }
 
-/* Without a training_mode nothing is dropped; here somebody wants the mask. */
+/* Without a training_mode nothing is dropped; here the mask is used. */
 static void run_undropped(tk_queue *q, const rt_launch *launch) {
     static const uint8_t kept = 1;
     const rt_arg *out = &launch->out[0], *mask = &launch->out[1];
@@ -68,7 +68,7 @@ tc_status rt_dropout_draw(rt_launcher *launcher, const tc_node *node, uint32_t o
     if (!launcher->random->ort || tc_attr_find(node, "seed"))
         return TC_OK;
     tc_error(launcher->ctx, TC_UNSUPPORTED, node,
-             "drops without a seed of its own: what ONNX Runtime draws for it no file tells");
+             "drops without a seed of its own: no file says what ONNX Runtime draws for it");
     tc_hint(launcher->ctx, "give each Dropout of the model the attribute seed, a number of its own, before ONNX "
                            "Runtime's tools and tempoc see it; a Dropout in a loop has none");
     return TC_UNSUPPORTED;

@@ -1,7 +1,7 @@
 /* launch_einsum.c: Einsum nodes. The equation becomes indices with a stride in each operand. Two operands make a batch
  * of products where every index is of the batch (in both and the result), a row (left and result), a column (right and
- * result) or summed (in both): an operand whose rows and columns are no strided matrix is packed into the workspace
- * first, and a result in another order is unpacked from there. What is left takes the plain loop. */
+ * result) or summed (in both). An operand whose rows and columns are no strided matrix is packed into the workspace
+ * first, and a result in another order is unpacked from there. All other equations take the plain loop. */
 #include "../../kernels/matmul/einsum.h"
 #include "../../kernels/matmul/matmul.h"
 #include "../../kernels/movement/movement.h"
@@ -141,7 +141,7 @@ typedef struct einsum_params {
     bool is_product;
     tk_product product;
     tk_strided pack[2], unpack; /* rank 0: not needed */
-    size_t at[4];               /* in the workspace: packed operands, packed result, what the product needs */
+    size_t at[4];               /* in the workspace: packed operands, packed result, the product's own workspace */
 } einsum_params;
 
 /* Every index of more than one element into one of the four groups; false where one fits none. */

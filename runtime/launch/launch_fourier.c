@@ -35,7 +35,7 @@ static double *add_table(rt_launcher *launcher, int64_t numbers) {
     return TC_NEW_ARRAY(launcher->arena, double, 2 * (size_t)numbers);
 }
 
-/* What follows from the length. */
+/* Sizes that follow from the length. */
 static tc_status finish(rt_launcher *launcher, const tc_node *node, rt_launch *launch, dft_params *p, int64_t n) {
     tk_dft_shape *d = &p->shape;
     n = n < 1 && launch->out[0].count == 0 ? 1 : n;

@@ -14,7 +14,7 @@ static tc_status check_indices(rt_launcher *launcher, const tc_node *node, const
 
 static tk_indices indices_of(const rt_arg *arg) { return (tk_indices){arg->data, arg->dtype}; }
 
-/* The operand that results begin as a copy of, unless the plan has put one over the other. */
+/* The operand whose copy the results begin as, unless the plan has put one over the other. */
 static void copy_data(tk_queue *q, const rt_launch *launch) {
     const rt_arg *to = &launch->out[0];
     launch->kernels->copy(q, to->data, launch->in[0].data, (size_t)to->count * tk_size(to->dtype));
@@ -131,7 +131,7 @@ static tc_status read_reduction(rt_launcher *launcher, const tc_node *node, cons
                     tc_quote(launcher->ctx, name));
 }
 
-/* Where updates go: the result, a copy of the data; of 16-bit floats that are combined, a copy in float. */
+/* The target of updates: the result, a copy of the data; for 16-bit floats that are combined, a copy in float. */
 typedef struct target {
     void *data;
     const void *updates;
@@ -143,7 +143,7 @@ static bool is_widened(const rt_launch *launch, tk_scatter_kind reduction) {
     return reduction != TK_PUT && tk_is_half(launch->out[0].dtype);
 }
 
-/* Bytes of the copies in float; behind them is the kernel's workspace. */
+/* Bytes of the copies in float; the kernel's workspace follows. */
 static size_t widened_bytes(const rt_launch *launch, tk_scatter_kind reduction) {
     size_t bytes = (size_t)(launch->out[0].count + launch->in[2].count) * sizeof(float);
     return is_widened(launch, reduction) ? (bytes + 63) / 64 * 64 : 0;

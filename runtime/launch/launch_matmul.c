@@ -15,7 +15,7 @@ static void run_product(tk_queue *q, const rt_launch *launch) {
     const matmul_params *p = launch->params;
     const rt_arg *out = &launch->out[0];
     tk_product product = p->product;
-    bool scaled = tk_is_half(out->dtype); /* what the product is added to is not rounded before */
+    bool scaled = tk_is_half(out->dtype); /* the matrix that the product is added to is not rounded before */
     if (p->has_c)
         launch->kernels->product_start(q, out->data, launch->in[2].data, scaled ? 1 : product.beta, &p->c, out->dtype);
     product.bias = p->has_bias ? launch->in[2].data : NULL;

@@ -166,7 +166,7 @@ static void copy_part(tk_queue *q, const rt_launch *launch, const rt_arg *out, c
         launch->kernels->copy_strided(q, out->data, inp->data, box, size);
 }
 
-/* Tells the plan of the parts, if each is one run of elements. */
+/* Gives the plan the parts, if each is one run of elements. */
 static void offer_parts(rt_launcher *launcher, rt_launch *launch, const tk_strided *boxes, rt_parts parts, uint32_t n) {
     size_t *at = TC_NEW_ARRAY(launcher->arena, size_t, (size_t)n + 1);
     bool made = parts == RT_RESULTS;
@@ -293,8 +293,7 @@ tc_status rt_launch_concat(rt_launcher *launcher, const tc_node *node, rt_launch
     return TC_OK;
 }
 
-/* Results that nobody uses are absent, but take their part: sizes come from `split`, from equal parts, or from the
- * results. */
+/* Unused results are absent, but take their part: sizes come from `split`, from equal parts, or from the results. */
 static tc_status split_sizes(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, int64_t size,
                              int64_t *sizes) {
     const int64_t *given = NULL;
@@ -399,7 +398,7 @@ tc_status rt_launch_pad(rt_launcher *launcher, const tc_node *node, rt_launch *l
         n_map += out->dims[d];
     map = TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)n_map + 1);
     rt_add_table(launcher, map, (size_t)n_map * sizeof *map, &p->maps);
-    for (int d = 0; d < inp->rank; d++) { /* wrapped is what is not cut off, as in PyTorch */
+    for (int d = 0; d < inp->rank; d++) { /* wrapping starts after cropping, as in PyTorch */
         int64_t end = out->dims[d] - inp->dims[d] - begins[d], cut = mode == 'w' && begins[d] < 0 ? -begins[d] : 0;
         int64_t size = inp->dims[d] - cut + (mode == 'w' && end < 0 ? end : 0);
         for (int64_t i = 0; i < out->dims[d]; i++) {

@@ -5,25 +5,25 @@
 #include "launch_util.h"
 #include <string.h>
 
-/* Tensors stand by the type of their weights, a call for each type that there is. */
+/* Tensors are grouped by the type of their weights, one call for each type that there is. */
 static const tk_dtype weight_types[] = {TK_F32, TK_F64};
 enum { TYPES = 2 };
 
 typedef struct update_params {
     tk_update_op update;
-    tk_update_tensor *tensors; /* with the addresses of the run at hand */
+    tk_update_tensor *tensors; /* with the addresses of this run */
     uint32_t *place;           /* [n] of each tensor among these */
     uint32_t n, n_of[TYPES];
 } update_params;
 
 enum { R, T, X };
 
-/* Group k of n operands behind R and T: X, G, states. */
+/* Group k of n operands after R and T: X, G, states. */
 static const rt_arg *operand_of(const rt_launch *launch, const update_params *p, int k, uint32_t i) {
     return &launch->in[X + (uint32_t)k * p->n + i];
 }
 
-/* Group k of n results: X, states, copies; NULL where nobody wants it. */
+/* Group k of n results: X, states, copies; NULL where unused. */
 static void *result_of(const rt_launch *launch, const update_params *p, int k, uint32_t i) {
     return rt_data(rt_out(launch, (uint32_t)k * p->n + i));
 }
@@ -173,7 +173,7 @@ uint32_t rt_gradient_operands(const tc_node *node, uint32_t *out_first) {
 /* --- the norm of all gradients ------------------------------------------------------------------ */
 
 typedef struct norm_params {
-    tk_gradient *gradients; /* with the addresses of the run at hand */
+    tk_gradient *gradients; /* with the addresses of this run */
     double max_norm;
 } norm_params;
 

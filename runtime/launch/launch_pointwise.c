@@ -1,5 +1,5 @@
-/* launch_pointwise.c: the ops of pointwise.def and their gradients to the rows' kernels, by the node's attributes;
- * those that keep their result and a bit in the place of their operand to the kernels of kernels/activation. */
+/* launch_pointwise.c: the ops of pointwise.def and their gradients to the rows' kernels, by the node's attributes; ops
+ * that keep their result and a bit instead of their operand to the kernels of kernels/activation. */
 #include "compiler/ir/ops.h"
 #include "../../kernels/activation/activation.h"
 #include "kernels/dropout/dropout.h"
@@ -34,7 +34,7 @@ static void run_both(tk_queue *q, const rt_launch *launch) {
                                     out->count, p->alpha, out->dtype);
 }
 
-/* Of so many operands, the second is what the gradient is taken at. */
+/* With so many operands, the second is the point of the gradient. */
 static bool is_gradient(const tc_node *node) { return node->n_inputs > 1; }
 
 /* (X) -> Y or (dY, X) -> dX, which may lie over any operand. */

@@ -1,4 +1,4 @@
-/* launch_product.c: a product with what stands beside it (fuse_products.h) to the kernel of products. */
+/* launch_product.c: a product with ops around it (fuse_products.h) to the kernel of products. */
 #include "runtime/fuse/fuse_products.h"
 #include "launch_util.h"
 

@@ -1,11 +1,11 @@
-/* launch_resize.c: Resize and its gradient to the kernel of kernels/resize: what each place of an axis reads is worked
- * out here, for the shapes at hand, into tables. And GridSample to its kernel. */
+/* launch_resize.c: Resize and its gradient to the kernel of kernels/resize: for each position of an axis, the elements
+ * that it reads are worked out here, for these shapes, into tables. And GridSample to its kernel. */
 #include "compiler/contents/contents.h"
 #include "../../kernels/common/types.h"
 #include "launch_util.h"
 #include <string.h>
 
-/* A node of either op. x: what Resize reads, and the gradient makes; y the other. */
+/* A node of either op. x: the operand of Resize, and the gradient's result; y the other. */
 typedef struct resized {
     rt_launcher *launcher;
     const tc_node *node;
@@ -14,7 +14,7 @@ typedef struct resized {
     uint32_t roi; /* operand; scales and sizes follow */
     tk_resize_rule rule;
     tk_resize_span spans[TC_MAX_RANK]; /* of each axis of x */
-    bool stays[TC_MAX_RANK];           /* axes that are not spoken of */
+    bool stays[TC_MAX_RANK];           /* axes that are not listed */
 } resized;
 
 /* --- attributes and operands ------------------------------------------------------------------ */
@@ -67,7 +67,7 @@ static tc_status known_floats(const resized *s, uint32_t operand, size_t count, 
     return TC_OK;
 }
 
-/* The factor of each axis: as given, or what makes its size; with keep_aspect_ratio_policy one for all. */
+/* The factor of each axis: as given, or computed from its size; with keep_aspect_ratio_policy one for all. */
 static tc_status read_factors(resized *s, const int *axes, size_t n) {
     const char *policy = tc_attr_string(s->node, "keep_aspect_ratio_policy", "stretch");
     const int64_t *sizes = NULL;
@@ -180,7 +180,7 @@ static tc_status make_table(const resized *s, int axis, axis_table *out_table) {
     return TC_OK;
 }
 
-/* The table goes to the device; weights in the type that is computed in, none where all is picked. */
+/* The table goes to the device; weights in the type of the computation, none where elements are only picked. */
 static void add_axis(rt_launcher *launcher, tk_resize *p, const axis_table *table, tk_dtype dtype) {
     tk_resize_axis *axis = &p->axes[p->n_axes++];
     *axis = table->axis;

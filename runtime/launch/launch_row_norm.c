@@ -1,4 +1,4 @@
-/* launch_row_norm.c: LayerNormalization, RMSNormalization, their forms that keep x-hat, and their gradients to the
+/* launch_row_norm.c: LayerNormalization, RMSNormalization, their variants that keep x-hat, and their gradients to the
  * kernels of kernels/norm, with the chains that the runtime has put around them (fuse_chains.h). One table says where
  * each op has its statistics. */
 #include "compiler/ir/ops.h"
@@ -29,16 +29,16 @@ static const form gradient_forms[] = {
 };
 
 /* A scale or bias that broadcasting repeats is written out first, to this place of the workspace. */
-typedef struct spread {
+typedef struct repeated {
     bool is_due;
     tk_strided box;
     size_t at;
-} spread;
+} repeated;
 
 typedef struct row_params {
     tk_norm_rows rows;
     const form *form;
-    spread scale, bias;      /* of forward forms */
+    repeated scale, bias;    /* of forward ops */
     const rt_chains *chains; /* NULL: there are none */
 } row_params;
 
@@ -63,8 +63,8 @@ static tc_status prepare_rows(rt_launcher *launcher, const tc_node *node, rt_lau
 }
 
 /* Operand `index`, a scale or bias, is repeated to the normalized dims, or to all dims where it differs by row. */
-static tc_status prepare_spread(rt_launcher *launcher, const tc_node *node, rt_launch *launch, uint32_t index, int axis,
-                                spread *out, int64_t *out_step) {
+static tc_status prepare_repeated(rt_launcher *launcher, const tc_node *node, rt_launch *launch, uint32_t index,
+                                  int axis, repeated *out, int64_t *out_step) {
     const rt_arg *inp = &launch->in[0], *arg = rt_in(launch, index);
     int lead = arg ? inp->rank - arg->rank : 0;
     if (!arg)
@@ -95,15 +95,15 @@ static tc_status prepare_spread(rt_launcher *launcher, const tc_node *node, rt_l
     return TC_OK;
 }
 
-/* (X or XHat, Scale, Bias?) of a forward form. */
+/* (X or XHat, Scale, Bias?) of a forward op. */
 static tc_status prepare_forward(rt_launcher *launcher, const tc_node *node, rt_launch *launch, row_params *p) {
     int axis = 0;
     TC_TRY(prepare_rows(launcher, node, launch, 0, 1, 2, p, &axis));
-    TC_TRY(prepare_spread(launcher, node, launch, 1, axis, &p->scale, &p->rows.scale_step));
-    return prepare_spread(launcher, node, launch, 2, axis, &p->bias, &p->rows.bias_step);
+    TC_TRY(prepare_repeated(launcher, node, launch, 1, axis, &p->scale, &p->rows.scale_step));
+    return prepare_repeated(launcher, node, launch, 2, axis, &p->bias, &p->rows.bias_step);
 }
 
-static const void *spread_data(tk_queue *q, const rt_launch *launch, uint32_t index, const spread *s) {
+static const void *repeated_data(tk_queue *q, const rt_launch *launch, uint32_t index, const repeated *s) {
     const rt_arg *arg = rt_in(launch, index);
     if (!s->is_due)
         return rt_data(arg);
@@ -137,7 +137,7 @@ static const rt_arg *operand(const rt_launch *launch, uint32_t index) {
 
 static void run_norm(tk_queue *q, const rt_launch *launch) {
     const row_params *p = launch->params;
-    const void *scale = spread_data(q, launch, 1, &p->scale), *bias = spread_data(q, launch, 2, &p->bias);
+    const void *scale = repeated_data(q, launch, 1, &p->scale), *bias = repeated_data(q, launch, 2, &p->bias);
     void *out = launch->out[0].data, *xhat = rt_data(result(launch, p->form->xhat)),
          *mean = rt_data(result(launch, p->form->mean)), *inv_std = rt_data(result(launch, p->form->inv_std));
     if (!p->chains) {
@@ -165,7 +165,7 @@ tc_status rt_launch_row_norm(rt_launcher *launcher, const tc_node *node, rt_laun
 
 static void run_scale_bias(tk_queue *q, const rt_launch *launch) {
     const row_params *p = launch->params;
-    const void *scale = spread_data(q, launch, 1, &p->scale), *bias = spread_data(q, launch, 2, &p->bias);
+    const void *scale = repeated_data(q, launch, 1, &p->scale), *bias = repeated_data(q, launch, 2, &p->bias);
     launch->kernels->scale_bias(q, launch->out[0].data, launch->in[0].data, scale, bias, &p->rows);
 }
 
@@ -243,7 +243,7 @@ static void run_norm_from_y(tk_queue *q, const rt_launch *launch) {
                                  in[0].data, in[1].data, rt_data(rt_in(launch, 2)), &p->sides, &p->norm.rows);
 }
 
-/* What is computed again for Y alone. */
+/* Results that are recomputed for Y alone. */
 static void run_norm_without_sides(tk_queue *q, const rt_launch *launch) {
     const y_params *p = launch->params;
     const rt_arg *in = launch->in;

@@ -1,4 +1,4 @@
-/* launch_util.c: what many launch functions do. */
+/* launch_util.c: helpers of launch functions. */
 #include "launch_util.h"
 #include "compiler/contents/contents.h"
 #include <string.h>

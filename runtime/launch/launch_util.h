@@ -1,6 +1,5 @@
-/* launch_util.h: what many launch functions do: axes into range, broadcasting plans, and the words for types without a
- * kernel.
- */
+/* launch_util.h: helpers of launch functions: axes into range, broadcasting plans, and messages for types without a
+ * kernel. */
 #ifndef TEMPO_LAUNCH_UTIL_H
 #define TEMPO_LAUNCH_UTIL_H
 #include "../../kernels/common/broadcast.h"
@@ -8,14 +7,14 @@
 #include "launch.h"
 #include "runtime/fuse/fuse_chains.h"
 
-/* TC_UNSUPPORTED: no kernel for the element types at hand. */
+/* TC_UNSUPPORTED: no kernel for these element types. */
 tc_status rt_no_kernel(rt_launcher *launcher, const tc_node *node, const rt_launch *launch);
 
 /* axis in [-rank, rank) (or rank itself, where one past the last is allowed) to [0, rank]; else TC_BAD_INPUT. */
 tc_status rt_axis(rt_launcher *launcher, const tc_node *node, int64_t axis, int rank, bool past_end, int *out_axis);
 
-/* TC_BAD_INPUT unless the shapes at hand fit together. Shape inference has seen to it: this keeps memory safe should
- * it be wrong. */
+/* TC_BAD_INPUT unless these shapes fit together. Shape inference has checked that: this keeps memory safe should it be
+ * wrong. */
 tc_status rt_expect(rt_launcher *launcher, const tc_node *node, bool holds);
 
 /* A shape as broadcasting takes it. */

@@ -1,15 +1,15 @@
-/* average.c: values that ranks average, outputs and what optimizers take, between the launches of a run. In the order
- * in which launches make them, they are gathered to buckets, which the device, or the program's collective, reduces
- * beside the launches that follow. What reads an averaged tensor, and the end of the run, waits for its bucket: it
- * reads the mean, which takes the place of the tensor. */
+/* average.c: values that ranks average (outputs and gradients of optimizers) between the launches of a run. In the
+ * order in which launches make them, they are gathered to buckets. The device, or the program's collective, reduces
+ * these beside the launches that follow. Readers of an averaged tensor, and the end of the run, wait for its bucket:
+ * they read the mean, which replaces the tensor. */
 #include "compiler/memory/storage.h"
 #include "plan.h"
 #include <stdio.h>
 #include <string.h>
 
-/* Reduced at once: enough for links to be busy, little enough for most of it to be on its way before the backward pass
- * ends. PyTorch's DistributedDataParallel begins with the same number; from 10 to 50 MB its authors found little
- * difference (Li et al., "PyTorch Distributed", VLDB 2020, section 5). */
+/* Reduced at once: large enough to keep links busy, small enough that most of it is sent before the backward pass ends.
+ * PyTorch's DistributedDataParallel begins with the same number; from 10 to 50 MB its authors found little difference
+ * (Li et al., "PyTorch Distributed", VLDB 2020, section 5). */
 size_t rt_bucket_bytes = (size_t)25 << 20;
 
 #define NONE UINT32_MAX
@@ -23,7 +23,7 @@ typedef struct piece {
     uint32_t neighbor; /* next piece in the same root, or NONE */
 } piece;
 
-/* What happens before a launch, or, where that is their number, behind the last. */
+/* An event before a launch, or, where that is their number, after the last. */
 typedef struct moment {
     uint32_t launch, bucket;
     bool waits; /* the launch waits for the bucket; else the bucket's reduction begins */
@@ -111,7 +111,7 @@ typedef struct scheduler {
     rt_averaging *a;
     uint32_t *pieces_in; /* [n_storages] of roots: the first piece there */
     uint32_t n_made, n_closed, n_awaited;
-    size_t open_bytes; /* of the bucket that comes next */
+    size_t open_bytes; /* of the next bucket */
     size_t cap_begins, cap_moments;
 } scheduler;
 
@@ -122,7 +122,7 @@ static void add_moment(scheduler *x, moment m) {
     a->moments[a->n_moments++] = m;
 }
 
-/* The bucket that is open has all that it gets. */
+/* Closes the open bucket. */
 static void close_bucket(scheduler *x, uint32_t launch) {
     rt_averaging *a = x->a;
     if (a->begins[x->n_closed] == x->n_made)
@@ -134,7 +134,7 @@ static void close_bucket(scheduler *x, uint32_t launch) {
     x->open_bytes = 0;
 }
 
-/* Buckets are reduced one after another: who waits for one has waited for those before. */
+/* Buckets are reduced one after another: waiting for one is waiting for those before. */
 static void await(scheduler *x, uint32_t launch, uint32_t bucket) {
     if (bucket == x->n_closed)
         close_bucket(x, launch);
@@ -279,6 +279,7 @@ tc_status rt_tell_deserted(tc_ctx *ctx, const rt_plan *plan) {
              plan->n_averaged > 0 ? tc_quote(ctx, plan->averaged[0]->name) : "", others,
              shared->collective ? shared->collective->failure(shared->collective->user)
                                 : shared->device->failure(shared->queue));
-    tc_hint(ctx, "another rank has failed, runs less often or is slow: it may have told why; docs/howto/processes.md");
+    tc_hint(ctx,
+            "another rank has failed, runs less often or is slow: it may have said why; see docs/howto/processes.md");
     return TC_IO;
 }

@@ -1,6 +1,6 @@
-/* check_memory.c: a run that doubts its plan and its kernels. Bytes of the arena that nobody has now are FREE, which is
- * NaN in every float type; a canary stands behind each buffer and each workspace. Between launches all that is compared
- * with the lives that the plan states. */
+/* check_memory.c: a run that checks its plan and its kernels. Free bytes of the arena hold FREE, which is NaN in every
+ * float type; a canary follows each buffer and each workspace. Between launches all that is compared with the lives
+ * that the plan states. */
 #include "compiler/memory/storage.h"
 #include "plan.h"
 #include <string.h>
@@ -44,7 +44,7 @@ static void find_units(const rt_plan *plan) {
     }
 }
 
-/* A canary stands behind the larger of two that lie over each other. */
+/* The canary follows the larger of two that lie over each other. */
 static void find_heirs(const rt_plan *plan) {
     unit *units = plan->checks->units;
     for (uint32_t i = 0; i < plan->problem.n_choices; i++) {
@@ -121,7 +121,7 @@ static tc_status check_canary(tc_ctx *ctx, const rt_plan *plan, const tc_node *n
     size_t other = find_other(place_of(plan, root), bytes, room, CANARY);
     if (other == room)
         return TC_OK;
-    return tc_error(ctx, TC_BUG, node, "byte %zu behind the %zu bytes of buffer '%s' was written %s", other - bytes,
+    return tc_error(ctx, TC_BUG, node, "byte %zu after the %zu bytes of buffer '%s' was written %s", other - bytes,
                     bytes, buffer_name(ctx, plan, root), before ? "before this node ran" : "by this node");
 }
 
@@ -151,7 +151,8 @@ static tc_status check_operands(tc_ctx *ctx, const rt_plan *plan, uint32_t at) {
     return TC_OK;
 }
 
-/* What comes to life was free, all of it: else something lives there, or a kernel wrote where it had no business. */
+/* Bytes that become live were free, all of them: otherwise another buffer lives there, or a kernel wrote out of
+ * bounds. */
 static tc_status bear(tc_ctx *ctx, const rt_plan *plan, uint32_t at) {
     const rt_checks *c = plan->checks;
     for (uint32_t i = c->born[at]; i != TC_PLAN_NONE; i = c->units[i].next_born) {
@@ -187,7 +188,7 @@ static tc_status begin_workspace(tc_ctx *ctx, const rt_plan *plan, uint32_t at) 
     return TC_OK;
 }
 
-/* --- behind a launch -------------------------------------------------------------------------- */
+/* --- after a launch --------------------------------------------------------------------------- */
 
 static tc_status check_written(tc_ctx *ctx, const rt_plan *plan, uint32_t at) {
     const rt_launch *launch = &plan->launches[at];
@@ -208,7 +209,7 @@ static tc_status end_workspace(tc_ctx *ctx, const rt_plan *plan, uint32_t at) {
     unsigned char *workspace = plan->shared->memory + plan->problem.ops[at].offset;
     size_t other = find_other(workspace, bytes, room, CANARY);
     if (other < room)
-        return tc_error(ctx, TC_BUG, launch->node, "byte %zu behind the %zu bytes of its workspace was written",
+        return tc_error(ctx, TC_BUG, launch->node, "byte %zu after the %zu bytes of its workspace was written",
                         other - bytes, bytes);
     memset(workspace, FREE, room);
     return TC_OK;
@@ -221,14 +222,14 @@ static void bury(const rt_plan *plan, uint32_t at) {
             memset(place_of(plan, i), FREE, room_of(plan, i));
 }
 
-/* What lives to the end. */
+/* Buffers that live to the end. */
 static tc_status check_rest(tc_ctx *ctx, const rt_plan *plan) {
     const rt_checks *c = plan->checks;
     for (uint32_t i = c->dead[plan->n_launches]; i != TC_PLAN_NONE; i = c->units[i].next_dead) {
         size_t bytes = c->units[i].bytes, room = room_of(plan, i);
         size_t other = find_other(place_of(plan, i), bytes, room, CANARY);
         if (other < room)
-            return tc_error(ctx, TC_BUG, NULL, "byte %zu behind the %zu bytes of buffer '%s' was written by some node",
+            return tc_error(ctx, TC_BUG, NULL, "byte %zu after the %zu bytes of buffer '%s' was written by some node",
                             other - bytes, bytes, buffer_name(ctx, plan, i));
     }
     return TC_OK;

@@ -1,14 +1,14 @@
-/* delay_updates.c: where nodes stand that wait for other ranks. An optimizer stands right behind the gradient that it
- * takes: alone, that is the least memory. Among ranks it would wait there for a mean that has only just been begun, and
- * the backward pass with it. So what depends on means is moved back by one bucket of them (average.c): while a bucket
- * is reduced, the backward pass makes the next one. Two buckets of gradients live at a time for it. */
+/* delay_updates.c: places nodes that wait for other ranks. An optimizer stands right after the gradient that it takes:
+ * without ranks, that is the least memory. Among ranks it would wait there for a mean that has only just been begun,
+ * and the backward pass with it. So nodes that depend on means are moved back by one bucket of them (average.c): while
+ * a bucket is reduced, the backward pass makes the next one. Therefore two buckets of gradients live at a time. */
 #include "plan.h"
 
-/* A bucket closes behind a node: what depends on none later than the one before it may come then. */
+/* A bucket closes after a node: nodes that depend on no bucket later than the one before it may follow then. */
 typedef struct delay {
     tc_map *averaged;
     uint32_t *level; /* by value id: 1 + the last bucket that the value depends on; 0: on none */
-    tc_node **order; /* [n] the nodes as they will stand */
+    tc_node **order; /* [n] the nodes in their new order */
     size_t n;
     tc_node **waiting; /* [n_waiting] nodes that depend on buckets, in the order of the graph */
     size_t n_waiting;
@@ -31,7 +31,8 @@ static uint32_t level_of(const delay *d, const tc_node *node) {
     return level;
 }
 
-/* Those that wait for no bucket from `level` on come now. What they depend on does, too: it waits for no more. */
+/* Places the nodes that wait for no bucket from `level` on. Their operands are placed as well: these wait for no
+ * more. */
 static void release(delay *d, uint32_t level) {
     size_t left = 0;
     for (size_t i = 0; i < d->n_waiting; i++) {

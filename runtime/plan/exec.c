@@ -34,8 +34,8 @@ static bool int_range(const rt_arg *arg, const void *data, int64_t *low, int64_t
     return true;
 }
 
-/* What operand `i` held when the launch ran, where the host can read it; NULL: other launches have run since, and may
- * have written over it. */
+/* The elements of operand `i` when the launch ran, where the host can read them; NULL: other launches have run since,
+ * and may have written over it. */
 static const void *operand_bytes(const rt_plan *plan, const rt_launch *launch, uint32_t i) {
     const rt_storage *s = rt_plan_storage(plan, tc_input(launch->node, i));
     if (plan->shared->device->host_memory)
@@ -43,7 +43,7 @@ static const void *operand_bytes(const rt_plan *plan, const rt_launch *launch, u
     return s->home == RT_ARENA ? NULL : rt_download(plan, s, launch->in[i].data);
 }
 
-/* Training has made more channels such that y does not give x-hat again than the node was compiled for. */
+/* Training has made more channels unsuitable for taking x-hat from y than the node was compiled for. */
 static tc_status tell_sides(tc_ctx *ctx, const tc_node *node) {
     tc_error(ctx, TC_BAD_INPUT, node,
              "the backward pass cannot take x-hat from this result: in more than %lld channels the scale '%s' is 0 or "
@@ -54,7 +54,7 @@ static tc_status tell_sides(tc_ctx *ctx, const tc_node *node) {
     return TC_BAD_INPUT;
 }
 
-/* The first element of a float operand that is no finite number, and what it is; false: all are. */
+/* The first element of a float operand that is not finite, and its value; false: all are finite. */
 static bool find_not_finite(const rt_arg *arg, const void *data, int64_t *out_at, double *out_value) {
     for (int64_t i = 0; data && tk_is_float(arg->dtype) && i < arg->count; i++) {
         *out_value = tk_get(data, arg->dtype, i);
@@ -88,12 +88,12 @@ static tc_status tell_not_finite(tc_ctx *ctx, const rt_plan *plan, const rt_laun
     return TC_NUMERIC;
 }
 
-/* A kernel knows that an operand is wrong, not what it is called. The range of each integer operand shows whether an
- * index was wrong, the value of a scalar whether that was. */
+/* A kernel knows that an operand is wrong, not its name. The range of each integer operand shows whether an index was
+ * wrong, the value of a scalar whether that was. */
 tc_status rt_explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, tk_status status) {
     const rt_device *device = plan->shared->device;
     const tc_node *node = launch ? launch->node : NULL;
-    if (status == TK_DEVICE_FAILED && device->deserted && device->deserted(plan->shared->queue))
+    if (status == TK_DEVICE_FAILED && device->peer_lost && device->peer_lost(plan->shared->queue))
         return rt_tell_deserted(ctx, plan);
     if (status == TK_DEVICE_FAILED)
         return tc_error(ctx, TC_BUG, node, "device '%s' failed: %s", device->name,
@@ -209,7 +209,8 @@ void rt_forget_recordings(rt_plan *plan) {
         forget(plan, &plan->recordings[i]);
 }
 
-/* The recording for where all is now; the older one gives way. NULL: it cannot be made, and the wait tells why. */
+/* The recording for the current addresses; it replaces the older one. NULL: it cannot be made, and the wait says
+ * why. */
 static void *recording_of(rt_plan *plan) {
     const rt_device *device = plan->shared->device;
     tk_queue *q = plan->shared->queue;
@@ -238,8 +239,8 @@ static void tell_events(const rt_plan *plan, rt_event_fn event, void *user) {
     }
 }
 
-/* The first run goes launch by launch, so that kernels choose what depends on the device, such as the algorithm of a
- * product; from the second on, a run is one recording. */
+/* The first run goes launch by launch: kernels then choose by device, for example the algorithm of a product. From the
+ * second on, a run is one recording. */
 static tc_status run_on_device(tc_ctx *ctx, rt_plan *plan, rt_event_fn event, void *user) {
     const rt_device *device = plan->shared->device;
     tk_queue *q = plan->shared->queue;

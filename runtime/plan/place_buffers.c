@@ -1,5 +1,5 @@
 /* place_buffers.c: from launches and storages to a problem of compiler/pack, and from its solution to offsets in the
- * arena. Lives follow the order of the launches: what the compiler decided about memory is what happens. */
+ * arena. Lives follow the order of the launches: the compiler's decisions about memory are kept. */
 #include "compiler/memory/storage.h"
 #include "plan.h"
 #include <stdlib.h>
@@ -50,8 +50,8 @@ static void find_lives(rt_plan *plan) {
 
 /* --- results over operands -------------------------------------------------------------------- */
 
-/* Whether nothing but operands that the result may lie over reads the bytes of operand k. Whether it dies there, the
- * packer sees. */
+/* Whether only operands that the result may lie over read the bytes of operand k. Whether it dies there is the packer's
+ * question. */
 static bool is_read_alone(const rt_plan *plan, const rt_launch *launch, uint32_t result, uint32_t k) {
     const rt_storage *root = rt_plan_root(plan, tc_input(launch->node, k));
     return root->home == RT_ARENA && rt_only_marked_read(plan, launch, result, root);
@@ -71,7 +71,7 @@ static void offer(rt_plan *plan, uint32_t at, uint32_t result, size_t *cap) {
     }
 }
 
-/* What is offered depends on the roots. */
+/* The choices offered depend on the roots. */
 static void offer_all(rt_plan *plan) {
     size_t cap = plan->cap_choices;
     plan->problem.n_choices = 0;
@@ -99,8 +99,8 @@ static rt_storage *whole_storage(const rt_plan *plan, const rt_launch *launch) {
     return rt_plan_storage(plan, launch->parts == RT_RESULTS ? tc_input(node, 0) : node->outputs[0]);
 }
 
-/* A part may lie in the whole if it is the arena's and in nothing else. What a kernel writes there is aligned. The mean
- * over ranks takes the place of what was made last, and of nothing that was there before. */
+/* A part may lie in the whole if it is the arena's and in nothing else. Results of a kernel are aligned. The mean over
+ * ranks replaces the newest elements, and nothing that was there before. */
 static bool may_lie_in(const rt_plan *plan, const rt_launch *launch, const rt_storage *part, size_t at) {
     const rt_storage *whole = whole_storage(plan, launch);
     if (launch->parts == RT_RESULTS ? part->averaged : rt_storage_root(plan, whole)->averaged)
@@ -127,7 +127,7 @@ static uint32_t set_parts(rt_plan *plan, const rt_launch *launch, bool in) {
     return set;
 }
 
-/* The most that is live at one time with the parts as they are. */
+/* The most bytes live at one time with the parts as they are. */
 static tc_plan_status measure(rt_plan *plan, uint64_t *out_bytes) {
     tc_plan_live live = {0};
     set_roots(plan);
@@ -148,16 +148,16 @@ static uint32_t set_all_parts(rt_plan *plan, bool in) {
 
 #define MOST_VISITS 20000000 /* of storages, to look at launches one by one */
 
-/* Parts lie in their whole where no more is live for it: the whole lives as long as any of them. Returns with the roots
- * set in the problem, and choices offered. */
+/* Parts lie in their whole where that does not raise the live bytes: the whole lives as long as any of them. Returns
+ * with the roots set in the problem, and choices offered. */
 static tc_plan_status choose_parts(rt_plan *plan, uint32_t *out_n) {
-    uint64_t apart, all, one;
-    tc_plan_status status = measure(plan, &apart);
+    uint64_t separate, all, one;
+    tc_plan_status status = measure(plan, &separate);
     *out_n = status == TC_PLAN_OK ? set_all_parts(plan, true) : 0;
     if (*out_n == 0)
         return status;
     status = measure(plan, &all);
-    if (status != TC_PLAN_OK || all <= apart)
+    if (status != TC_PLAN_OK || all <= separate)
         return status;
     set_all_parts(plan, false);
     bool one_by_one = (uint64_t)*out_n * ((uint64_t)plan->n_storages + plan->n_launches) <= MOST_VISITS;
@@ -169,7 +169,7 @@ static tc_plan_status choose_parts(rt_plan *plan, uint32_t *out_n) {
         status = measure(plan, &one);
         if (status != TC_PLAN_OK)
             return status;
-        if (one <= apart)
+        if (one <= separate)
             ++*out_n;
         else
             set_parts(plan, launch, false);
@@ -220,8 +220,8 @@ static tc_plan_status pack(rt_plan *plan) {
     return status;
 }
 
-/* Room for canaries, in a plan that else is the one without: the same parts, and of results over operands those that
- * were taken. */
+/* Room for canaries, in a plan that otherwise equals the one without: the same parts, and the same results over
+ * operands. */
 static tc_plan_status pack_with_canaries(rt_plan *plan) {
     tc_plan_problem *p = &plan->problem;
     uint32_t n = p->n_choices;

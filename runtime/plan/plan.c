@@ -1,5 +1,6 @@
 /* plan.c: from a graph to launches, one per node in the order of the file, and to storages, one for each value that a
- * launch reads or writes. Where they lie is decided in place_buffers.c, and told to the launches in set_addresses.c. */
+ * launch reads or writes. place_buffers.c decides where they lie, set_addresses.c gives the launches their
+ * addresses. */
 #include "plan.h"
 #include "compiler/contents/contents.h"
 #include "compiler/ir/ops.h"
@@ -56,10 +57,11 @@ static tc_status describe(planner *p, const tc_node *node, const tc_value *value
     if (!tc_type_is_static(type)) {
         tc_error(p->ctx, TC_UNSUPPORTED, node, "the shape of '%s' (%s) does not follow from the shapes of the inputs",
                  tc_quote(p->ctx, value->name), tc_type_text(arena, type));
-        tc_hint(p->ctx,
-                "the runtime needs every shape before it runs: mask elements (Where, Mul) where the data picks them; "
-                "values of small inputs are used where they decide shapes, if they are finite and their sums and "
-                "products fit in 63 bits");
+        tc_hint(
+            p->ctx,
+            "the runtime needs every shape before it runs: mask elements (Where, Mul) instead of picking them by data; "
+            "values of small inputs are used where they decide shapes, if they are finite and their sums and "
+            "products fit in 63 bits");
         return TC_UNSUPPORTED;
     }
     int64_t *dims = TC_NEW_ARRAY(arena, int64_t, (size_t)type->rank + 1);
@@ -73,7 +75,7 @@ static tc_status describe(planner *p, const tc_node *node, const tc_value *value
     return TC_OK;
 }
 
-/* One copy for all plans. What the arena holds is aligned: these are the bytes of a file, and their address stands for
+/* One copy for all plans. The arena's memory is aligned: these are the bytes of a file, and their address identifies
  * them as long as the session lives. */
 static const void *aligned_copy(rt_shared *shared, const void *data, size_t bytes) {
     void *copy = tc_map_get_ptr(shared->aligned, data);
@@ -111,7 +113,7 @@ static tc_status add_parameter(planner *p, const tc_node *node, const tc_value *
     return TC_OK;
 }
 
-/* Operands that no launch computes get their storage when first met: inputs have theirs, so it is a constant. */
+/* Operands that no launch computes get their storage at their first use: inputs have theirs, so it is a constant. */
 static tc_status need_operand(planner *p, const tc_node *node, const tc_value *value) {
     if (rt_plan_storage(p->plan, value))
         return TC_OK;
@@ -121,7 +123,8 @@ static tc_status need_operand(planner *p, const tc_node *node, const tc_value *v
     return add_parameter(p, node, value, constant);
 }
 
-/* Operands and results that launch functions may look at without counting: those a node does not have are absent. */
+/* Operands and results that launch functions may read without checking the count: those that a node lacks are
+ * absent. */
 enum { FEWEST_IN = 8, FEWEST_OUT = 4 };
 
 static tc_status fill_args(planner *p, const tc_node *node, rt_launch *launch) {
@@ -147,8 +150,8 @@ static tc_status fill_args(planner *p, const tc_node *node, rt_launch *launch) {
 
 /* --- launches -------------------------------------------------------------------------------- */
 
-/* Integers and flags that shape inference knows, as the kernel would write them; NULL: it does not. The plan holds for
- * these alone: elements of inputs are among what is known only where the plan was made for them. */
+/* Integers and flags that shape inference knows, as the kernel would write them; NULL: not known. The plan holds for
+ * these alone: elements of inputs are among them only where the plan was made for them. */
 static const void *known_elements(const planner *p, const tc_value *value, const rt_arg *out) {
     const tc_contents *known = value->contents;
     size_t size = tk_size(out->dtype);
@@ -210,7 +213,7 @@ static tc_status launch_node(planner *p, const tc_node *node) {
     return TC_OK;
 }
 
-/* --- launches that are only foreseen ----------------------------------------------------------- */
+/* --- launches that are only estimated --------------------------------------------------------- */
 
 static bool is_there(const planner *p, const tc_value *value) {
     return rt_plan_storage(p->plan, value) || value->init || tc_value_constant(value);
@@ -223,7 +226,7 @@ static bool has_operands(const planner *p, const tc_node *node) {
     return true;
 }
 
-/* Of a branch or loop that is still there: what decides its course is known, so that other numbers may unroll it. */
+/* For a branch or loop that is still there: its condition is known, so that other numbers may unroll it. */
 static bool goes_otherwise(const tc_node *node) {
     bool known = tc_has_nested(node);
     for (uint32_t i = 0; known && i < 2; i++) {
@@ -234,9 +237,9 @@ static bool goes_otherwise(const tc_node *node) {
     return known;
 }
 
-/* Of a dry plan: what has no kernel is told, and counted as a launch without workspace; what has no shape is told, too,
- * and left out with all that reads it. */
-static tc_status foresee_node(planner *p, const tc_node *node) {
+/* In a dry plan, a node without a kernel is reported, and counted as a launch without workspace. A node without a shape
+ * is reported, too, and left out with all its readers. */
+static tc_status estimate_node(planner *p, const tc_node *node) {
     const rt_kernel_row *row = rt_kernel_for(node);
     bool ready = has_operands(p, node);
     p->plan->shared->gaps |= !ready;
@@ -291,7 +294,7 @@ static tc_status launch_all(planner *p, const bool *bound) {
     TC_FOR_NODES(node, graph) {
         if (node->n_outputs > 0 && node->outputs[0] && tc_value_constant(node->outputs[0]))
             continue;
-        TC_TRY(shared->dry ? foresee_node(p, node) : launch_node(p, node));
+        TC_TRY(shared->dry ? estimate_node(p, node) : launch_node(p, node));
     }
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         shared->gaps |= shared->dry && !is_there(p, graph->outputs[i]);

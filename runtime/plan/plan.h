@@ -1,10 +1,9 @@
 /* plan.h: a graph with static shapes becomes a flat list of launches over one arena. Inside the runtime only.
  *
  * Each value that a launch reads or writes has a storage; that of a view lies in its operand's, and parts may lie in
- * their whole (rt_parts). A storage is the
- * arena's (an offset), an input's (the caller's bytes), a parameter's (the file's bytes) or a state's (bytes that stay
- * from run to run). A plan owns its model, a
- * clone of the session's whose shapes are resolved; the arena it borrows. */
+ * their whole (rt_parts). A storage is the arena's (an offset), an input's (the caller's bytes), a parameter's (the
+ * file's bytes) or a state's (bytes that stay from run to run). A plan owns its model, a clone of the session's whose
+ * shapes are resolved; the arena it borrows. */
 #ifndef RT_PLAN_H
 #define RT_PLAN_H
 #include "compiler/pack/plan_problem.h"
@@ -28,20 +27,21 @@ typedef struct rt_storage {
 
 typedef struct rt_device_memory rt_device_memory; /* upload.c */
 
-/* An output that takes the place of an input in the next run; sizes are those of the input. renew_states.c */
+/* An output that replaces an input in the next run; sizes are those of the input. state.c */
 typedef struct rt_state {
     uint32_t input, output; /* indices in the graph */
     size_t bytes;
-    void *memory[2]; /* of the device, or NULL: the elements now; where those of the next run go, should they need it */
+    void *memory[2]; /* of the device, or NULL: the current elements; the place of the next run's, should they need
+                      * one */
 } rt_state;
 
-/* How a plan renews a state. */
+/* How a plan updates a state. */
 typedef struct rt_renewal {
     enum { RT_STAYS, RT_EXCHANGED, RT_COPIED } how; /* written over; written to memory[1]; copied there at the end */
     rt_storage *made;                               /* that holds the output */
 } rt_renewal;
 
-/* What the plans of one session have in common. One of them runs at a time, so one arena serves all. */
+/* The part that the plans of one session share. One of them runs at a time, so one arena serves all. */
 typedef struct rt_shared {
     const rt_device *device;
     tk_queue *queue;       /* of the device: launches run on it */
@@ -57,20 +57,20 @@ typedef struct rt_shared {
     uint32_t *averaged; /* [n_averaged] outputs whose mean over all ranks is wanted: indices in the graph */
     uint32_t n_averaged;
     size_t cap_averaged;
-    bool average_updates;            /* and what goes into optimizers, which need not be outputs */
+    bool average_updates;            /* and the gradients of optimizers, which need not be outputs */
     const rt_collective *collective; /* how ranks reach each other; NULL: by the device */
     int ranks;                       /* that the session has joined, with itself; 0: none */
     int rank;
-    double patience; /* seconds that it waits for them */
-    bool apart;      /* it left them when a run failed */
-    bool agreed;     /* with them about what is averaged */
-    bool dry; /* no plan will run: the numbers of parameters need not be there; a node that cannot run is an error
-            among the context's, but planning goes on */
+    double patience; /* seconds to wait for them */
+    bool has_left;   /* it left them when a run failed */
+    bool agreed;     /* with them about the averaged values */
+    bool dry; /* no plan will run: the numbers of parameters need not be there; a node that cannot run is an error among
+               * the context's, but planning goes on */
     bool check_memory; /* plans have checks */
     bool gaps;         /* dry: the shapes of some nodes are not known, so that the plan places nothing */
 } rt_shared;
 
-/* Where a launch's operand or result gets its address from. */
+/* The source of the address of a launch's operand or result. */
 typedef struct rt_place {
     rt_arg *arg;
     const rt_storage *storage;
@@ -103,10 +103,10 @@ typedef struct rt_plan {
     rt_place *places;   /* [n_places] of every operand and result, those that lie in inputs first */
     size_t n_places, n_input_places;
     rt_device_memory *block;        /* inputs, tables; NULL where the device reads the memory of the host */
-    void **downloads;               /* [n_storages] on the host, of what was downloaded */
+    void **downloads;               /* [n_storages] on the host, of downloaded bytes */
     rt_device_memory **host_blocks; /* a list of what the device gave for these */
     rt_renewal *renewals;           /* [shared->n_states] */
-    const tc_value **averaged;      /* [n_averaged] values whose mean over all ranks takes their place */
+    const tc_value **averaged;      /* [n_averaged] values that their mean over all ranks replaces */
     uint32_t n_averaged;
     uint32_t n_bound;            /* the first storages are those of bound inputs, in the order of the graph */
     const unsigned char *memory; /* the arena that addresses are set for, or NULL */
@@ -122,17 +122,16 @@ typedef struct rt_plan {
 tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, const rt_random *random, const bool *bound, rt_shared *shared,
                          rt_plan **out_plan);
 void rt_plan_destroy(rt_plan *plan); /* NULL is fine */
-/* Makes the plan the one that may run: takes memory where there is too little, and sets every address that is another
- * than before. `inputs[i]` is what graph input i is bound to: bytes of its type; borrowed until the next call.
- * set_addresses.c */
+/* Makes the plan the one that may run: takes memory where there is too little, and sets every address that changed.
+ * `inputs[i]` is the memory bound to graph input i: bytes of its type; borrowed until the next call. set_addresses.c */
 tc_status rt_plan_ready(tc_ctx *ctx, rt_plan *plan, const void *const *inputs);
-/* The arena that there is serves the plan as well. set_addresses.c */
+/* The present arena serves the plan as well. set_addresses.c */
 bool rt_plan_fits(const rt_plan *plan);
 /* A graph output, input or parameter: dims live as long as the plan. */
 struct tempo_tensor;
 void rt_plan_tensor(const rt_plan *plan, const tc_value *value, struct tempo_tensor *out_tensor);
 size_t rt_plan_bytes(const rt_plan *plan, const tc_value *value);
-/* The storage of a value that a launch reads or writes, or of a parameter or input, and what it is in; NULL: there is
+/* The storage of a value that a launch reads or writes, or of a parameter or input, and its root; NULL: there is
  * none. */
 rt_storage *rt_plan_storage(const rt_plan *plan, const tc_value *value);
 rt_storage *rt_plan_root(const rt_plan *plan, const tc_value *value);
@@ -155,15 +154,15 @@ static inline void rt_set_host(const rt_plan *plan, rt_storage *s, const void *h
         s->data = address.out;
 }
 
-/* Lists what rt_plan_ready will set. set_addresses.c */
+/* Lists the addresses that rt_plan_ready will set. set_addresses.c */
 void rt_find_addresses(rt_plan *plan);
 
 /* Where a value is on the device. */
 void *rt_plan_address(const rt_plan *plan, const tc_value *value);
 
-/* Finds out how each state is renewed, before buffers are placed. TC_BAD_INPUT: the two of a pair differ in type. */
+/* Decides how each state is updated, before buffers are placed. TC_BAD_INPUT: the two of a pair differ in type. */
 tc_status rt_place_states(tc_ctx *ctx, rt_plan *plan);
-/* Whether no operand of the launch but those that the result may lie over lies in `root`. */
+/* Whether all operands of the launch that lie in `root` are ones that the result may lie over. */
 bool rt_only_marked_read(const rt_plan *plan, const rt_launch *launch, uint32_t result, const rt_storage *root);
 /* Takes the memory that renewing needs. renew_states.c */
 tc_status rt_ready_states(tc_ctx *ctx, rt_plan *plan);
@@ -174,25 +173,25 @@ tc_status rt_take_state(tc_ctx *ctx, rt_shared *shared, const rt_state *state, v
 void rt_free_state(const rt_shared *shared, rt_state *state);
 void rt_free_states(rt_shared *shared);
 
-/* Lists the values that are averaged over ranks, when the plan's graph is at hand. average.c */
+/* Lists the values that are averaged over ranks, once the plan's graph is there. average.c */
 void rt_list_averaged(rt_plan *plan);
-/* The same values as a set, with what they are views of; NULL: there are none. average.c */
+/* The same values as a set, with the values that they view; NULL: there are none. average.c */
 tc_map *rt_averaged_values(const rt_plan *plan);
-/* Moves nodes that wait for means back, where there are other ranks, so that reductions run beside the backward pass
- * also where each gradient has its reader right behind it. Before there are launches. delay_updates.c */
+/* Moves nodes that wait for means back, where there are other ranks: reductions then run beside the backward pass even
+ * where each gradient is read right after it is made. Called before there are launches. delay_updates.c */
 void rt_delay_updates(rt_plan *plan);
-/* The error of a run that other ranks left alone. average.c */
+/* The error of a run whose peer ranks were lost. average.c */
 tc_status rt_tell_deserted(tc_ctx *ctx, const rt_plan *plan);
 extern size_t rt_bucket_bytes; /* reduced at once; tests take less. average.c */
 /* A number that differs where ranks would mix tensors up, or wait for each other for ever; not 0. average.c */
 double rt_averages_digest(const rt_plan *plan);
-/* Marks what is averaged over ranks, before buffers are placed: it neither lies in a whole that others read nor has
- * parts that they do. TC_UNSUPPORTED: a value is no float, or nothing computes it. average.c */
+/* Marks values that are averaged over ranks, before buffers are placed: such a value neither lies in a whole that
+ * others read nor has parts that they do. TC_UNSUPPORTED: a value is no float, or nothing computes it. average.c */
 tc_status rt_find_averages(tc_ctx *ctx, rt_plan *plan);
 /* Between which launches, where buffers are placed. */
 void rt_schedule_averages(rt_plan *plan);
-/* Queues what comes before a launch, or, for their number, behind the last one; *at is 0 before the first. False: a
- * mean does not come, which devices tell at the end. */
+/* Queues the work before a launch, or, for their number, after the last one; *at is 0 before the first. False: a mean
+ * does not come; devices report that at the end. */
 bool rt_queue_averages(const rt_plan *plan, uint32_t launch, uint32_t *at);
 
 /* Copies to a device with memory of its own: all but inputs, once; inputs, before each run. upload.c */
@@ -201,20 +200,19 @@ void rt_upload_inputs(const rt_plan *plan);
 /* Where the host can read a value of `storage` that is at `memory` on the device; until the next call or run. */
 void *rt_download(const rt_plan *plan, const rt_storage *storage, void *memory);
 void rt_free_blocks(rt_plan *plan);
-/* What libraries make late is made: before memory is counted. TC_LIMIT: it cannot. upload.c */
+/* Makes libraries allocate before memory is counted. TC_LIMIT: it cannot. upload.c */
 tc_status rt_make_ready(tc_ctx *ctx, const rt_shared *shared);
 /* TC_LIMIT, with both figures, when `what` takes more bytes than are free on the device. */
 tc_status rt_check_room(tc_ctx *ctx, const rt_shared *shared, const char *what, uint64_t bytes);
 
-/* Of a session that checks memory, on a device that computes in the host's: behind each buffer and workspace there is
- * room of RT_ALIGN bytes at least. check_memory.c
- * When a plan's buffers are placed: */
+/* Of a session that checks memory, on a device that computes in the host's: after each buffer and workspace there is
+ * room of RT_ALIGN bytes at least. check_memory.c When a plan's buffers are placed: */
 void rt_make_checks(rt_plan *plan);
 /* Before the first launch of a run. Lives are those that the plan's problem states then. */
 void rt_begin_checks(const rt_plan *plan);
-/* Before launch `at`, and once behind the last one, where `at` is their number: what launch `at` - 1 wrote lay within
- * its results and its workspace, what is free from there on is poisoned, and operands and results of launch `at` are
- * live. TC_BUG names the node and the value. */
+/* Before launch `at`, and once after the last one, where `at` is their number: checks that launch `at` - 1 wrote within
+ * its results and its workspace, poisons bytes that are free from there on, and checks that operands and results of
+ * launch `at` are live. TC_BUG names the node and the value. */
 tc_status rt_check_step(tc_ctx *ctx, const rt_plan *plan, uint32_t at);
 
 /* Called after each launch. */
@@ -222,7 +220,7 @@ typedef void (*rt_event_fn)(void *user, const rt_launch *launch, double start, d
 /* Runs every launch, in order. Allocates nothing but the words of an error and, for a device that has them, recordings.
  * exec.c */
 tc_status rt_execute(tc_ctx *ctx, rt_plan *plan, rt_event_fn event, void *user);
-/* Makes an error of what the device's wait gave. `launch` NULL: of no launch in particular. exec.c */
+/* Makes an error of the result of the device's wait. `launch` NULL: of no launch in particular. exec.c */
 tc_status rt_explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, tk_status status);
 void rt_forget_recordings(rt_plan *plan);
 #endif

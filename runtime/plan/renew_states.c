@@ -41,7 +41,7 @@ static bool may_lie_over(const rt_plan *plan, const rt_storage *made, const rt_s
 static tc_status check_types(tc_ctx *ctx, const tc_value *output, const tc_value *input) {
     if (tc_type_equal(output->type, input->type))
         return TC_OK;
-    tc_error(ctx, TC_BAD_INPUT, NULL, "output '%s' is %s, but input '%s', whose place it is to take, is %s",
+    tc_error(ctx, TC_BAD_INPUT, NULL, "output '%s' is %s, but input '%s', which it replaces, is %s",
              tc_quote(ctx, output->name), tc_type_text(ctx->arena, output->type), tc_quote(ctx, input->name),
              tc_type_text(ctx->arena, input->type));
     return TC_BAD_INPUT;

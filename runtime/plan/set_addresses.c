@@ -7,7 +7,7 @@ static void *storage_data(const rt_plan *plan, const rt_storage *s) {
                                : (unsigned char *)rt_storage_root(plan, s)->data + s->at;
 }
 
-/* Places in inputs and states, which are set before each run on other bytes, or all others. */
+/* Places in inputs and states, which may change before each run, or all others. */
 static void list_places(rt_plan *plan, rt_arg *args, const tc_node *node, bool results, bool in_inputs) {
     for (uint32_t k = 0; k < (results ? node->n_outputs : node->n_inputs); k++) {
         const tc_value *value = results ? node->outputs[k] : tc_input(node, k);
@@ -56,7 +56,7 @@ static size_t bytes_of(const rt_plan *plan) { return plan->packing.bytes + RT_AL
 
 bool rt_plan_fits(const rt_plan *plan) { return plan->shared->memory && bytes_of(plan) <= plan->shared->bytes; }
 
-/* What is there is given back first: nothing of an earlier run is read again. */
+/* The old arena is freed first: nothing of an earlier run is read again. */
 static tc_status take_memory(tc_ctx *ctx, rt_plan *plan) {
     rt_shared *shared = plan->shared;
     size_t bytes = bytes_of(plan);

@@ -7,7 +7,7 @@
 #include "plan.h"
 #include <string.h>
 
-/* Memory of a device, held until the session closes or its plan goes; it lies in the arena of either. */
+/* Memory of a device, held until the session closes or its plan is freed; it lies in the arena of either. */
 struct rt_device_memory {
     tc_held held;
     const rt_shared *shared;
@@ -97,7 +97,7 @@ static tc_status upload_parameters(tc_ctx *ctx, rt_plan *plan) {
 
 /* --- the plan's block: inputs, tables, constants that came about with the plan -------------------- */
 
-/* Walks what lies in the block. `block` NULL: only counts its bytes. */
+/* Walks over the block. `block` NULL: only counts its bytes. */
 static size_t fill_block(rt_plan *plan, char *block) {
     const rt_shared *shared = plan->shared;
     size_t at = 0;

@@ -1,4 +1,5 @@
-/* device_list.c: what a session may name; without a name the first one runs. Programs of the tests have others. */
+/* device_list.c: the devices that a session may name; without a name the first one runs. Programs of the tests have
+ * others. */
 #include "runtime/device/device.h"
 
 const rt_device *const rt_devices[] = {

@@ -1,4 +1,4 @@
-/* devices.c: the devices of this build, and how one is named. */
+/* devices.c: the devices of this build, and their names. */
 #include "runtime/device/device.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* find_nonfinite.c: a run that went wrong -> the node that it went wrong at. All results are looked at while they are
- * there; the way back from a loss that is NaN to its origin is then one over notes, not over bytes. */
+/* find_nonfinite.c: finds the node at which a run went wrong. All results are looked at while they are there: the way
+ * back from a NaN loss to its origin then follows notes, not bytes. */
 #include "session.h"
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef struct finder {
     rt_plan *plan;
     tc_arena *arena;
     tc_map *notes;  /* tc_value -> note */
-    tc_map *states; /* outputs that are the new value of a state -> what is not NULL */
+    tc_map *states; /* outputs that are the new value of a state -> not NULL */
     void *copy;     /* of a result on a device with memory of its own; malloc */
     size_t room;    /* of copy */
     const note *symptom;
@@ -156,7 +156,7 @@ static void look_at_results(finder *f, const rt_launch *launch) {
 
 /* --- the way back ----------------------------------------------------------------------------- */
 
-/* The first operand with NaN, or where that is not asked for, with an infinity; NULL: none has. */
+/* The first operand with NaN, or, without that condition, with an infinity; NULL: none has. */
 static const note *find_operand(const finder *f, const rt_launch *launch, bool nan) {
     for (uint32_t i = 0; launch && i < launch->n_in; i++) {
         const note *n = rt_in(launch, i) ? note_of(f, tc_input(launch->node, i)) : NULL;
@@ -270,8 +270,8 @@ const char *rt_nonfinite_text(tc_ctx *ctx, const rt_nonfinite *found) {
     const char *what = isnan(found->number) ? "NaN" : found->number > 0 ? "infinity" : "-infinity";
     const char *place = place_text(arena, found), *value = tc_quote(ctx, found->value);
     if (!found->node)
-        return tc_arena_printf(arena, "'%s', %s, which no node makes, holds %s: element [%s]", value, found->type, what,
-                               place);
+        return tc_arena_printf(arena, "'%s', %s, comes from no node and holds %s: element [%s]", value, found->type,
+                               what, place);
     const char *text = tc_arena_printf(arena, "%s '%s' made %s: element [%s] of its result '%s', %s", found->op,
                                        tc_quote(ctx, found->node), what, place, value, found->type);
     if (!found->infinite)

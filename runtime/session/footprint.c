@@ -1,5 +1,5 @@
-/* footprint.c: from a session's model, whose inputs nobody has bound, to the bytes that a run would allocate, or to the
- * nodes that stand in its way. The plan is made as for a run, and dropped. */
+/* footprint.c: from a session's model with unbound inputs to the bytes that a run would allocate, or to the nodes that
+ * cannot run. The plan is made as for a run, and dropped. */
 #include "session.h"
 #include "compiler/contents/contents.h"
 
@@ -36,7 +36,7 @@ static tc_status resolve(tempo_session *s, bool elements, bool *bound) {
     return rt_resolve_shapes(s, s->model, decides, &is_static);
 }
 
-/* Without shapes: the nodes that have no kernel in any case, while branches and loops might go away. `status` where
+/* Without shapes: the nodes that have no kernel in any case, while branches and loops might be unrolled. `status` where
  * there are none. */
 static tc_status find_without_kernel(tempo_session *s, tc_status status, rt_foreseen *out) {
     size_t n_diags = s->ctx.n_diags;
@@ -49,7 +49,7 @@ static tc_status find_without_kernel(tempo_session *s, tc_status status, rt_fore
     return out->n_missing > 0 ? TC_OK : status;
 }
 
-/* --- what each node takes ----------------------------------------------------------------------- */
+/* --- memory of each node ---------------------------------------------------------------------- */
 
 static const uint64_t *copy_parts(tc_arena *arena, const rt_launch *launch) {
     uint32_t n = launch->parts == RT_RESULTS ? launch->n_out : launch->n_in;
@@ -120,7 +120,7 @@ static tc_status foresee(tempo_session *s, bool elements, const tc_node_memories
     *out = (rt_foreseen){0};
     if (!s->inputs)
         return tc_error(&s->ctx, TC_USAGE, NULL, "the model could not be opened");
-    TC_TRY(rt_take_told(s)); /* as tempo-run does: the states' bytes are not the arena's */
+    TC_TRY(rt_take_given(s)); /* as tempo-run does: the states' bytes are not the arena's */
     bool *bound = TC_NEW_ARRAY(s->ctx.arena, bool, (size_t)s->model->graph->n_inputs + 1);
     tc_status status = resolve(s, elements, bound);
     return status == TC_OK ? plan_dry(s, bound, nodes, out) : find_without_kernel(s, status, out);

@@ -28,7 +28,7 @@ static tc_status join(tempo_session *s, const tempo_group *group, int rank, int 
     TC_TRY(check_device(s));
     if (ranks < 1 || rank < 0 || rank >= ranks)
         return tc_error(&s->ctx, TC_USAGE, NULL, "rank %d of %d: ranks are numbered from 0", rank, ranks);
-    if (shared->ranks > 0 && !shared->apart)
+    if (shared->ranks > 0 && !shared->has_left)
         return tc_error(&s->ctx, TC_USAGE, NULL, "this session has joined %d ranks already", shared->ranks);
     rt_drop_plans(s);
     TC_TRY(shared->device->join(&s->ctx, shared->queue, (const unsigned char *)group->bytes, rank, ranks,
@@ -36,7 +36,7 @@ static tc_status join(tempo_session *s, const tempo_group *group, int rank, int 
     shared->ranks = ranks;
     shared->rank = rank;
     shared->agreed = false;
-    shared->apart = false;
+    shared->has_left = false;
     return TC_OK;
 }
 
@@ -75,18 +75,18 @@ uint32_t rt_average_updates(tempo_session *s) {
 }
 
 tc_status rt_check_ranks(tempo_session *s) {
-    if (!s->shared.apart)
+    if (!s->shared.has_left)
         return TC_OK;
     tc_error(&s->ctx, TC_USAGE, NULL, "this session left its ranks when a run failed");
-    tc_hint(&s->ctx, "tempo_join joins it to a new group, or close it");
+    tc_hint(&s->ctx, "join a new group with tempo_join, or close it");
     return TC_USAGE;
 }
 
-/* Whose number is not this rank's. */
+/* Not this rank's number. */
 static tc_status compare(tc_ctx *ctx, const rt_shared *shared, const double *numbers) {
     for (int i = 0; i < shared->ranks; i++)
         if (numbers[i] != numbers[shared->rank]) {
-            tc_error(ctx, TC_USAGE, NULL, "rank %d of %d averages something else than rank %d", i, shared->ranks,
+            tc_error(ctx, TC_USAGE, NULL, "rank %d of %d averages other values than rank %d", i, shared->ranks,
                      shared->rank);
             tc_hint(ctx, "all ranks run one graph, and average the same outputs (--average, or tempo_average)");
             return TC_USAGE;
@@ -134,9 +134,9 @@ tc_status rt_agree(tempo_session *s) {
 }
 
 void rt_part(tempo_session *s) {
-    if (!s->lost) /* else the plan at hand may be gone */
+    if (!s->lost) /* else the current plan may be gone */
         rt_forget_all_recordings(s);
-    if (s->shared.ranks > 0 && !s->shared.apart && !s->shared.collective)
+    if (s->shared.ranks > 0 && !s->shared.has_left && !s->shared.collective)
         s->shared.device->part(s->shared.queue);
-    s->shared.apart = s->shared.ranks > 0;
+    s->shared.has_left = s->shared.ranks > 0;
 }

@@ -1,6 +1,6 @@
-/* make_runnable.c: from a model as read to one whose ops have kernels: the canonical opset, and functions in place of
- * ops that no kernel does. A function comes from the model, or, for an op of ai.tempo, from the compiler's bodies,
- * which a hook gives; these depend on the shapes at hand and come in when shapes are known. */
+/* make_runnable.c: from a model as read to one whose ops have kernels: the canonical opset, and functions instead of
+ * ops without a kernel. A function comes from the model, or, for an op of ai.tempo, from the compiler's bodies, which a
+ * hook gives; these depend on shapes and are inserted when shapes are known. */
 #include "session.h"
 #include "compiler/ir/ops.h"
 #include "compiler/ir/verify.h"
@@ -41,13 +41,13 @@ tc_status rt_inline_missing(tempo_session *s, tc_model *model, bool typed, bool 
             node = node->next;
             continue;
         }
-        /* The body takes the call's place and may hold calls itself: go on at its first node. */
+        /* The body replaces the call and may hold calls itself: go on at its first node. */
         tc_node *before = node->prev;
         TC_TRY(tc_inline_call(&s->ctx, node, function));
         node = before ? before->next : graph->first;
         *out_changed = true;
     }
-    /* Kernels always have a first result to write: nodes that leave it out get one that nobody reads. */
+    /* Kernels always have a first result to write: nodes that leave it out get an unused one. */
     TC_FOR_NODES(node, graph)
         if (node->n_outputs > 0 && !node->outputs[0])
             tc_node_add_output(node, 0, "unused", NULL);

@@ -1,4 +1,4 @@
-/* memory.c: where a prepared session's bytes are: the numbers behind tempo-run --memory. */
+/* memory.c: where a prepared session's bytes are: the numbers of tempo-run --memory. */
 #include "session.h"
 #include "compiler/memory/ledger.h"
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void list_live(tempo_session *s, tempo_memory *out) {
     const tc_plan_problem *problem = &plan->problem;
     uint32_t peak = plan->packing.chosen.peak;
     life *lives = find_lives(plan, s->ctx.arena);
-    for (uint32_t i = 0; i < problem->n_choices; i++) /* what lies under a result is counted with it */
+    for (uint32_t i = 0; i < problem->n_choices; i++) /* a buffer under a result is counted with it */
         if (problem->choices[i].taken && problem->choices[i].op == peak)
             lives[rt_storage_root(plan, &plan->storages[problem->choices[i].operand])->root].last = 0;
     tempo_live *rows = TC_NEW_ARRAY(s->ctx.arena, tempo_live, (size_t)plan->n_storages + 1);
@@ -84,10 +84,10 @@ static void count_read(void *user, const tc_value *storage) {
     c->bytes += s->bytes;
 }
 
-/* Bytes that nodes of the forward pass made and that a launch behind it reads: each storage once, also where its
- * elements are known already and are a constant of the plan. Copies of parameters hold no activations and don't count.
- * Shapes for the backward pass may be read off early, and a result of the backward pass may lie where a copy of a
- * parameter was: neither is of the forward pass. */
+/* Bytes that nodes of the forward pass made and that a later launch reads: each storage once, also where its elements
+ * are known already and are a constant of the plan. Copies of parameters hold no activations and don't count. Shapes
+ * for the backward pass may be read early, and a result of the backward pass may lie where a copy of a parameter was:
+ * neither is of the forward pass. */
 static uint64_t count_saved(const rt_plan *plan, tc_arena *scratch, const tc_value *loss) {
     uint32_t size;
     tc_storages storages;

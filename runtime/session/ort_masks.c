@@ -1,7 +1,6 @@
 /* ort_masks.c: in a graph of standard ops, as recipe portable writes it, a Dropout is numbers drawn by integer ops and
  * a comparison with its threshold. Where the comparison is marked (ops.h), its mask becomes that of an ai.tempo.Dropout
- * with the seed of the mark, which draws as ONNX Runtime does. Of what was drawn before, the shape alone is still used.
- */
+ * with the seed of the mark, which draws as ONNX Runtime does. Of the former draw only the shape is still used. */
 #include "session.h"
 #include "compiler/ir/ops.h"
 #include <string.h>
@@ -20,7 +19,7 @@ static tc_value *emit(tc_node *before, const char *op, tc_value *const *operands
     return tc_node_add_output(insert(before, "", op, operands, n, 1), 0, op, NULL);
 }
 
-/* 0 where the threshold is 0, which the graph may tell by training_mode. */
+/* 0 where the threshold is 0, which can follow from training_mode. */
 static tc_value *ratio_of(tc_node *node, tc_value *threshold) {
     tc_graph *graph = node->graph;
     const double ratio = (double)tc_attr_float(node, TC_RATIO_MARK, 0);
@@ -50,7 +49,7 @@ static tc_status replace(tempo_session *s, tc_node *node) {
     return TC_OK;
 }
 
-/* Follows what is drawn in standard ops to the end; a shape has nothing of it. */
+/* Follows the draw in standard ops to its end; a shape does not depend on it. */
 static tc_status expect_none_drawn(tempo_session *s, const tc_graph *graph, const tc_value *seed) {
     tc_map *drawn_by = tc_map_create(s->ctx.arena); /* value -> the node that read the seed */
     TC_FOR_NODES(node, graph) {
@@ -62,8 +61,8 @@ static tc_status expect_none_drawn(tempo_session *s, const tc_graph *graph, cons
         for (uint32_t i = 0; i < node->n_outputs && from; i++) {
             if (node->outputs[i] && node->outputs[i]->n_graph_outputs > 0) {
                 tc_error(&s->ctx, TC_UNSUPPORTED, from,
-                         "draws from %s for a Dropout, or another op, without a seed of its own: what ONNX Runtime "
-                         "draws for it no file tells",
+                         "draws from %s for a Dropout, or another op, without a seed of its own: no file says what "
+                         "ONNX Runtime draws for it",
                          TC_SEED_INPUT);
                 tc_hint(&s->ctx, "give each Dropout of the model the attribute seed, and compile it again");
                 return TC_UNSUPPORTED;

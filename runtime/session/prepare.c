@@ -1,7 +1,7 @@
-/* prepare.c: from what is bound to the plan that serves it. Plans are kept, the ones used last; what does not fit one
- * of them gets a new plan on a clone of the session's model. Shapes may follow from elements of inputs: which inputs
- * decide is found by leaving them out. A plan that comes about without the elements of an input holds for all its
- * elements; a plan is kept with the elements of those that it cannot do without. */
+/* prepare.c: from bound inputs to the plan that serves them. Plans are kept, those used last; inputs that fit none of
+ * them get a new plan on a clone of the session's model. Shapes may depend on elements of inputs: leaving inputs out
+ * shows which. A plan that can be made without the elements of an input holds for all its elements; a plan is kept with
+ * the elements of those that it needs. */
 #include "session.h"
 #include "compiler/contents/contents.h"
 #include "kernels/queue.h"
@@ -44,7 +44,7 @@ static bool serves(const tempo_session *s, const rt_kept *kept, const int64_t *s
            same_elements(s, kept);
 }
 
-/* Moves plan `at` to the front; those before it step back. */
+/* Moves plan `at` to the front; those before it move back. */
 static void use(tempo_session *s, size_t at) {
     rt_kept used = s->kept[at];
     memmove(s->kept + 1, s->kept, at * sizeof used);
@@ -106,7 +106,7 @@ typedef struct search {
     uint32_t n, n_before, n_integers; /* n_integers: with those before */
     bool *needed;                     /* [n_inputs] found to decide */
     bool *decides;                    /* [n_inputs] of the newest plan, or of the newest try */
-    rt_plan *plan;                    /* the newest that came about, or NULL */
+    rt_plan *plan;                    /* the newest that could be made, or NULL */
 } search;
 
 static bool is_float(const rt_input *input) {
@@ -168,7 +168,7 @@ static tc_status try_with(search *x, uint32_t n, bool last, bool *out_found) {
     return TC_OK;
 }
 
-/* Whether a plan comes about without the other candidates; what is found wrong in other tries doesn't count. */
+/* Whether a plan can be made without the other candidates; errors of other tries don't count. */
 static bool enough(search *x, uint32_t n) {
     bool found = false;
     (void)try_with(x, n, false, &found);
@@ -176,8 +176,8 @@ static bool enough(search *x, uint32_t n) {
     return found;
 }
 
-/* There is a plan with the first `n` candidates, none without any. The shortest beginning that suffices ends with an
- * input that is needed; the next shorter one is looked for beside it, until those needed suffice alone. */
+/* There is a plan with the first `n` candidates, none without any. The last input of the shortest prefix that suffices
+ * is needed; the search goes on with the next shorter one, until the needed inputs suffice alone. */
 static void leave_out(search *x, uint32_t n) {
     for (uint32_t probe = x->n_before; n > 0; probe = 0) {
         uint32_t too_few = 0;
@@ -195,7 +195,7 @@ static void leave_out(search *x, uint32_t n) {
     }
 }
 
-/* Without elements where that is enough, so that the plan serves every batch; floats decide last. */
+/* Without elements where that is enough: such a plan serves every batch. Floats are tried last. */
 static tc_status find_plan(search *x) {
     const uint32_t stages[] = {0, x->n_integers, x->n};
     bool found = false;
@@ -221,7 +221,7 @@ static tc_status make_plan(tempo_session *s, const int64_t *shapes, size_t n_sha
     return TC_OK;
 }
 
-/* --- what is bound now ------------------------------------------------------------------------ */
+/* --- current inputs --------------------------------------------------------------------------- */
 
 static tc_status tell_inputs(tempo_session *s) {
     uint32_t n = s->model->graph->n_inputs;
@@ -230,7 +230,7 @@ static tc_status tell_inputs(tempo_session *s) {
         data[i] = s->inputs[i].data;
     s->current = false;
     if (!rt_plan_fits(s->kept[0].plan))
-        rt_forget_all_recordings(s); /* of the arena that gives way: NCCL may have registered it with other GPUs */
+        rt_forget_all_recordings(s); /* the old arena: NCCL may have registered it with other GPUs */
     TC_TRY(rt_plan_ready(&s->ctx, s->kept[0].plan, data));
     s->current = true;
     s->moved = false;

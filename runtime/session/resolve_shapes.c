@@ -1,7 +1,7 @@
 /* resolve_shapes.c: from the shapes of bound inputs to static shapes of every value of a plan's model. Symbols in the
  * declared types ("batch") take the sizes that the inputs have; branches and loops whose course is known become plain
  * nodes. Where values decide shapes (a Reshape target that is an input, the limits of a Range), the caller names inputs
- * whose elements are handed to shape inference as well: prepare.c finds out which. */
+ * whose elements shape inference gets as well: prepare.c finds these. */
 #include "session.h"
 #include "compiler/contents/contents.h"
 #include "compiler/shape/shape.h"

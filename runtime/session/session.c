@@ -1,7 +1,7 @@
-/* session.c: the public API. Opening reads the model and makes its ops ones that have kernels (make_runnable.c);
+/* session.c: the public API. Opening reads the model and turns its ops into ones that have kernels (make_runnable.c);
  * binding checks one input; the first run after a change resolves shapes and plans. Every call here begins with no
  * diagnostics and leaves those of its failure as the session's message. A call that runs out of memory or meets a bug
- * on its way is cut short (recover.h): what it began is half done, so the session is lost, and closes. */
+ * is cut short (recover.h): its work is half done, so the session is lost, and closes. */
 #include "session.h"
 #include "kernels/queue.h"
 #include "compiler/onnx/onnx.h"
@@ -81,14 +81,14 @@ static tc_status open_queue(tempo_session *s, const rt_device *device, int slots
     return TC_OK;
 }
 
-/* Workspaces are made for the threads that the file states, so that the arena is the same on every machine. */
+/* Workspaces are sized for the number of threads in the file: the arena is the same on every machine. */
 static tc_status take_slots(tempo_session *s) {
     int slots;
     TC_TRY(tc_model_threads(&s->ctx, s->model, &slots));
     return slots == tk_queue_slots(s->shared.queue) ? TC_OK : open_queue(s, s->shared.device, slots);
 }
 
-/* The device that the caller names takes the place of the first one. */
+/* The device that the caller names replaces the first one. */
 static tc_status take_device(tempo_session *s) {
     const rt_device *device;
     if (!s->device_name)
@@ -165,11 +165,11 @@ static tc_status take_model(tempo_session *s, tc_model *model) {
     }
     s->inputs = inputs;
     if (s->random.pair[0] != 0)
-        (void)seed(s, (uint64_t)s->random.pair[0], 0); /* what is wrong then, the run says */
+        (void)seed(s, (uint64_t)s->random.pair[0], 0); /* the run reports errors of this */
     return TC_OK;
 }
 
-/* What stands for a session where there is no memory even for that. It is never written. */
+/* The session that is returned where there is no memory for one. It is never written. */
 static tempo_session no_session = {.lost = TC_LIMIT, .why = "tempo: error: out of memory: no session could be made\n"};
 
 void rt_close_or_fail(tempo_session *s) {
@@ -218,7 +218,7 @@ static tempo_session *create(const tempo_options *options, const rt_hooks *hooks
     return s;
 }
 
-/* The model at hand, or else the one that the file has. */
+/* The given model, or else the one in the file. */
 static tc_status open_session(tempo_session *s, const char *path, tc_model *model) {
     if (model)
         tc_model_hold(model);
@@ -262,8 +262,8 @@ void tempo_close(tempo_session *s) {
     if (s->lost)
         rt_part(s);
     else
-        rt_drop_plans(s);       /* with what they have of the device */
-    rt_free_states(&s->shared); /* they are listed in what is released next */
+        rt_drop_plans(s);       /* with their memory on the device */
+    rt_free_states(&s->shared); /* they are among the objects released next */
     tc_release_all(&s->owned);
     s->shared.device->free(s->shared.queue, s->shared.memory);
     s->shared.device->close(s->shared.queue);
@@ -338,7 +338,7 @@ void rt_take_shape(tempo_session *s, rt_input *input, const tempo_tensor *tensor
 }
 
 static tc_status bind(tempo_session *s, const char *name, const tempo_tensor *tensor) {
-    static const uint64_t nothing; /* where a tensor without elements is */
+    static const uint64_t nothing; /* the address of a tensor without elements */
     rt_input *input = rt_find_input(s, name);
     if (!input)
         return tc_error(&s->ctx, TC_USAGE, NULL, "the model has no input '%s'", tc_quote(&s->ctx, name));

@@ -1,4 +1,7 @@
-/* state.c: calls about states: which output becomes which input, first values, and values after a run. */
+/* state.c: tensors that live from run to run on the device: weights, moments, running statistics, accumulators. An
+ * output is paired with the input that it replaces in the next run. Where nothing reads the old elements once the new
+ * ones are written, both lie in one place; else there are two, which change roles after each run. Only an output that
+ * no kernel writes for itself, such as another input, is copied. */
 #include "compiler/memory/storage.h"
 #include "compiler/text/marks.h"
 #include "session.h"
@@ -25,7 +28,7 @@ static tc_status keep(tempo_session *s, const char *output, const char *input) {
     uint32_t at = (uint32_t)(to - s->inputs);
     for (uint32_t i = 0; i < s->shared.n_states; i++)
         if (s->shared.states[i].input == at || s->shared.states[i].output == from)
-            return tc_error(&s->ctx, TC_USAGE, NULL, "output '%s' or input '%s' is one of another pair already",
+            return tc_error(&s->ctx, TC_USAGE, NULL, "output '%s' or input '%s' is in another pair already",
                             tc_quote(&s->ctx, output), tc_quote(&s->ctx, input));
     rt_drop_plans(s);
     s->shared.states = tc_arena_grow(s->arena, s->shared.states, sizeof *s->shared.states, &s->shared.cap_states,
@@ -45,7 +48,7 @@ static bool is_taken(const tempo_session *s, uint32_t output) {
     return false;
 }
 
-tc_status rt_take_told(tempo_session *s) {
+tc_status rt_take_given(tempo_session *s) {
     for (size_t i = 0; s->inputs && i < s->model->info.n_metadata; i++) {
         const tc_pair *pair = &s->model->info.metadata[i];
         if (strncmp(pair->key, TC_KEEP_KEY, strlen(TC_KEEP_KEY)) != 0)
@@ -59,7 +62,7 @@ tc_status rt_take_told(tempo_session *s) {
     return TC_OK;
 }
 
-tempo_status rt_keep_as_told(tempo_session *s) { RT_CALL(s, rt_take_told(s)); }
+tempo_status rt_keep_as_given(tempo_session *s) { RT_CALL(s, rt_take_given(s)); }
 
 static tc_status set_elements(tempo_session *s, rt_input *input, const tempo_tensor *tensor) {
     rt_state *state = find_state(s, (uint32_t)(input - s->inputs));

@@ -169,21 +169,22 @@ def check_meeting():
                              "g (float[n] x) => (float[n] y, float[n] z) { y = Neg(x) z = Exp(x) }")
         np.savez(at("x.npz"), x=np.arange(3, dtype=np.float32))
         y, z = "--average=y", "--average=z"
-        ranks(5, (1, "rank 1 of 2: '" + at("meet") + "', which rank 0 writes, did not come in 1 s", y))
-        ranks(5, (0, "rank 0 of 2 cannot join: the others did not come in 1 s", y))
+        ranks(5, (1, "rank 1 of 2: '" + at("meet") + "', which rank 0 writes, did not come within 1 s", y))
+        ranks(5, (0, "rank 0 of 2 cannot join: the other ranks did not come within 1 s", y))
         check(not os.path.exists(at("meet")), "rank 0 leaves its file behind")
-        ranks(64, (0, "rank 1 of 2 averages something else than rank 0", y), (1, "rank 0 of 2", z))
-        ranks(64, (0, "rank 1 of 2 averages something else than rank 0", y), (1, "rank 0 of 2", y, z))
+        ranks(64, (0, "rank 1 of 2 averages other values than rank 0", y), (1, "rank 0 of 2", z))
+        ranks(64, (0, "rank 1 of 2 averages other values than rank 0", y), (1, "rank 0 of 2", y, z))
         ranks(0, (0, "", "--average=*", "-o", at("out.npz")), (1, "", y, z, "-o", at("out.npz")))
         check(sorted(np.load(at("out.npz"))) == ["y", "z"], "one file of two ranks is one of theirs")
         for rank in range(2):  # one that runs once more
-            shown = (rank, "the mean of 'y' and of 1 more did not come: a rank is gone", "--average=*", "--repeat=3")
+            shown = (rank, "the mean of 'y' and of 1 more did not come: a peer rank was lost", "--average=*",
+                     "--repeat=3")
             other = subprocess.Popen([TEMPO_RUN, at("g.onnxt"), "-i", at("x.npz"), f"--rank={1 - rank}/2", "--group",
                                       at("meet"), "--average=*", "--repeat=2"], stdout=subprocess.DEVNULL)
             ranks(5, shown)
             check(other.wait(timeout=60) == 0, "a rank is done, and another goes on: exit code")
         with open(at("meet"), "w", encoding="utf-8"):
-            ranks(5, (0, "'" + at("meet") + "' is there already", y))
+            ranks(5, (0, "'" + at("meet") + "' exists already", y))
 
 
 def main():

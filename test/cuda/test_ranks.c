@@ -274,8 +274,9 @@ static void go_apart(tempo_session *s, int rank) {
 static void miss(tempo_session *s, int rank) {
     run_some(s, rank, runs_before);
     FAILS(s, TEMPO_IO, tempo_run(s),
-          rank == 0 ? "rank 0 of 2: the mean of 'a' did not come: a rank is gone: remote process exited or there was"
-                    : "rank 1 of 2: the mean of 'a' did not come: a rank is gone");
+          rank == 0
+              ? "rank 0 of 2: the mean of 'a' did not come: a peer rank was lost: remote process exited or there was"
+              : "rank 1 of 2: the mean of 'a' did not come: a peer rank was lost");
     FAILS(s, TEMPO_USAGE, tempo_run(s), "this session left its ranks when a run failed");
 }
 
@@ -293,13 +294,14 @@ static void come_late(tempo_session *s, int rank) {
     close(alarm_clock[1]);
     run_some(s, rank, runs_before);
     EXPECT(read(alarm_clock[0], &byte, 1) == 0);
-    FAILS(s, TEMPO_IO, tempo_run(s), "a rank is gone");
+    FAILS(s, TEMPO_IO, tempo_run(s), "a peer rank was lost");
 }
 
 static void lose_patience(tempo_session *s, int rank) {
     close(alarm_clock[0]);
     run_some(s, rank, runs_before);
-    FAILS(s, TEMPO_IO, tempo_run(s), "rank 0 of 2: the mean of 'a' did not come: the others did not come in 0.2 s");
+    FAILS(s, TEMPO_IO, tempo_run(s),
+          "rank 0 of 2: the mean of 'a' did not come: the other ranks did not come within 0.2 s");
     close(alarm_clock[1]);
 }
 
@@ -364,8 +366,8 @@ static void disagree(tempo_session *s, int rank) {
        tempo_bind(s, "x",
                   &(tempo_tensor){TEMPO_FLOAT, 1, is_small ? fewer : dims, x, sizeof x - (is_small ? sizeof *x : 0)}));
     FAILS(s, TEMPO_USAGE, tempo_run(s),
-          rank == 0 ? "rank 1 of 2 averages something else than rank 0"
-                    : "rank 0 of 2 averages something else than rank 1");
+          rank == 0 ? "rank 1 of 2 averages other values than rank 0"
+                    : "rank 0 of 2 averages other values than rank 1");
     FAILS(s, TEMPO_USAGE, tempo_run(s), "this session left its ranks");
 }
 
@@ -381,8 +383,8 @@ TEST(no_library) {
     const char *name = rt_nccl_library;
     tempo_session *s = open_emulated(chain);
     rt_nccl_library = "libnccl-none.so";
-    FAILS(s, TEMPO_UNSUPPORTED, tempo_new_group(s, &group), "ranks need NCCL, which is not to be found: libnccl-none");
-    FAILS(s, TEMPO_UNSUPPORTED, tempo_join(s, &group, 0, 2), "hint: its folder belongs into LD_LIBRARY_PATH");
+    FAILS(s, TEMPO_UNSUPPORTED, tempo_new_group(s, &group), "ranks need NCCL, but it was not found: libnccl-none");
+    FAILS(s, TEMPO_UNSUPPORTED, tempo_join(s, &group, 0, 2), "hint: add its folder to LD_LIBRARY_PATH");
     rt_nccl_library = "libm.so.6";
     FAILS(s, TEMPO_UNSUPPORTED, tempo_new_group(s, &group), "ranks need NCCL 2.14: the one here has no ncclGetVersion");
     rt_nccl_library = name;
@@ -399,8 +401,10 @@ TEST(nobody_there) {
     tempo_session *s = open_emulated(chain);
     patience = 0;
     OK(s, tempo_new_group(s, &group));
-    FAILS(s, TEMPO_IO, tempo_join(s, &group, 0, 2), "rank 0 of 2 cannot join: the others did not come in 0.2 s");
-    FAILS(s, TEMPO_IO, tempo_join(s, &group, 1, 2), "rank 1 of 2 cannot join: the others did not come in 0.2 s");
+    FAILS(s, TEMPO_IO, tempo_join(s, &group, 0, 2),
+          "rank 0 of 2 cannot join: the other ranks did not come within 0.2 s");
+    FAILS(s, TEMPO_IO, tempo_join(s, &group, 1, 2),
+          "rank 1 of 2 cannot join: the other ranks did not come within 0.2 s");
     FAILS(s, TEMPO_IO, tempo_join(s, &other, 1, 2),
           "rank 1 of 2 cannot join: ncclCommInitRank: unhandled system error: the ranks do not find each other");
     setenv("EMU_DEVICES", "0", 1);

@@ -163,7 +163,7 @@ def failing():
     for ranks, who in ((2, 0), (2, 1), (4, 3)):
         _, said = run(ranks, "fail", who, code=2)
         check(said.count(f"rank {who} does not like its data") == 1, said)
-        check("is gone" not in said, said)
+        check("is lost" not in said, said)
     _, said = run(4, "fail", "all", code=2)
     check(said.count("does not like") == 1 and "rank 0 does not like" in said, said)
     _, said = run(3, "differ", 1, code=5)

@@ -155,7 +155,7 @@ def going_on():
     for step in (9, 12):
         shutil.rmtree(os.path.join(t.path("two"), f"step-{step}"))
     said = training(2, "two", *flags, t.path("two"), "--resume")
-    t.check(said.count("behind update 6") == 1, said)
+    t.check(said.count("after update 6") == 1, said)
     t.check(content("one.safetensors") == content("two.safetensors"), "a run that goes on differs")
     said = training(2, "two", *flags, t.path("two"), code=64)
     t.check(said.count("has checkpoints already") == 1, said)
@@ -257,7 +257,7 @@ def going():
         job = Run(2, "job")
         os.kill(job.processes[1], signal.SIGTERM)  # a rank that is asked to end asks all
         before = Run.newest("job")
-        _, code = job.end(GONE_IN, "rank 1 got SIGTERM", "stopped behind update")
+        _, code = job.end(GONE_IN, "rank 1 got SIGTERM", "stopped after update")
         t.check(code == 143 and Run.newest("job") >= before, f"a rank got SIGTERM: mpirun ends with {code}")
         for number in (signal.SIGTERM, signal.SIGKILL):
             job = Run(2, "job")

@@ -138,7 +138,7 @@ def main():
         write("model.onnxt", LOSSES[name][0])
         t.told(sys.argv[2], t.path("model.onnxt"), "-o", t.path("compiled.onnx"), "--freeze=cw")
         compare(f"{name}, compiled", mean, data, "compiled.onnx")
-    unknown = "weighed by their samples, as if each counted as much"
+    unknown = "weighted by their samples, as if all counted equally"
     write("model.onnxt", LOSSES["numbers"][0])
     t.told(sys.argv[2], t.path("model.onnxt"), "-o", t.path("compiled.onnx"), "--freeze=cw")
     train("compiled.onnx", "--batch=4", "--accumulate=2", says=[unknown, "the file has its backward pass"])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tempo-train where the disk is full, files may not become large, or a folder is read-only: the run goes on without
 checkpoints and ends with exit code 5, and those that were there stay; and where bits of a checkpoint have flipped: it
-is passed over, by the name of the file, and the run goes on from the one before. Each run that goes on ends with the
+is skipped, by the name of the file, and the run goes on from the one before. Each run that goes on ends with the
 bits of one that nothing happened to.
 
 usage: train_damage.py TEMPO_TRAIN
@@ -55,7 +55,7 @@ def check_kept(folder, kept, what):
 
 
 def check_end(folder, what):
-    t.run(*command(folder, "--resume"), says=["behind update 6"])
+    t.run(*command(folder, "--resume"), says=["after update 6"])
     t.check(content(folder, STEPS) == content("whole", STEPS), f"{what}: the end is another one")
 
 
@@ -132,7 +132,7 @@ def flipped_bits():
             file.seek(0)
             file.write(data)
         t.run(*command("one", "--resume", "--keep=9"),
-              says=["step-6' is passed over: " + name, "behind update 4"])
+              says=["step-6' is skipped: " + name, "after update 4"])
         t.check(sorted(os.listdir(t.path("one")))[-1] == "step-8" and os.path.isdir(t.path("one/step-6.damaged")),
                 f"{os.listdir(t.path('one'))}")
         t.check(content("one", STEPS) == content("whole", STEPS), f"flip {i}: the end is another one")

@@ -37,7 +37,7 @@ def go_on(whole, name, *flags):
     """From the checkpoint in the middle of a run."""
     os.mkdir(t.path(name))
     shutil.copytree(os.path.join(t.path(whole), "step-10"), os.path.join(t.path(name), "step-10"))
-    said = t.run(*command(name, "--steps", STEPS, "--resume", *flags), says=["behind update 10"])
+    said = t.run(*command(name, "--steps", STEPS, "--resume", *flags), says=["after update 10"])
     t.check("other options" not in said, said)
     with open(t.path(f"{whole}.jsonl"), encoding="utf-8") as file:
         head = file.readlines()[:10]
@@ -77,7 +77,7 @@ def main():
     t.run(*command("one", "--steps", STEPS, "--resume", "--seed=12"), code=64, says=["--seed=12", "of a run with 11"])
     t.run(*command("one", "--steps", STEPS), code=64, says=["has checkpoints already", "--resume"])
     t.run(*command("one", "--steps=21", "--resume", "--optimizer=sgd"),
-          says=["is of another optimizer", ".moment1, which sgd does not keep, is left behind",
+          says=["is of another optimizer", ".moment1, which sgd does not keep, is not loaded",
                 "--steps=21 (was 20), --optimizer=sgd (was adamw); the run goes on"])
     t.run(*command("one", "--steps=22", "--resume", "--optimizer=sgd", "--lr=0.1", "--schedule=constant",
                    "--weight-decay=0.1", "--freeze=b1", "--freeze=b2"),
@@ -107,7 +107,7 @@ def endings():
         wait_for(name)
         for _ in range(3):  # a group's and a process' own come together
             process.send_signal(number)
-        t.end(process, number, 128 + number, says=["stopped behind update", "--resume"])
+        t.end(process, number, 128 + number, says=["stopped after update", "--resume"])
         done = t.records(f"{name}.jsonl")[0][-1]["step"]
         t.check(os.path.isdir(os.path.join(t.path(name), f"step-{done}")),
                 f"no checkpoint of update {done}: {os.listdir(t.path(name))}")

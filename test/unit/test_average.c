@@ -10,7 +10,7 @@ enum { MOST_PIECES = 64 };
 
 static struct {
     bool late; /* means come when they are waited for */
-    bool fails, deserted;
+    bool fails, peer_lost;
     tk_queue *with; /* joined */
     char log[1024]; /* ops as they run; +B:N bucket B of N pieces begins, -B it is waited for */
     rt_piece pieces[MOST_PIECES];
@@ -112,9 +112,9 @@ static const char *failure(const tk_queue *q) {
     return "it went";
 }
 
-static bool deserted(const tk_queue *q) {
+static bool peer_lost(const tk_queue *q) {
     (void)q;
-    return ranks.deserted;
+    return ranks.peer_lost;
 }
 
 static rt_device device;
@@ -131,7 +131,7 @@ static void make_device(void) {
     device.averaged = averaged;
     device.wait = wait_for;
     device.failure = failure;
-    device.deserted = deserted;
+    device.peer_lost = peer_lost;
     device.begin = begin;
 }
 
@@ -396,10 +396,10 @@ TEST(failing) {
     assert_non_null(ranks.with);
     ok(s, tempo_bind(s, "x", &tensor_x));
     run_one(s, 0, "Neg +0:1 Cast -0 ");
-    ranks.fails = ranks.deserted = true;
+    ranks.fails = ranks.peer_lost = true;
     fails(s, TEMPO_IO, tempo_run(s), "rank 1 of 2: the mean of 'y' did not come: it went");
     assert_null(ranks.with);
-    ranks.fails = ranks.deserted = false;
+    ranks.fails = ranks.peer_lost = false;
     fails(s, TEMPO_USAGE, tempo_run(s), "this session left its ranks when a run failed");
     ok(s, tempo_new_group(s, &group));
     ok(s, tempo_join(s, &group, 1, 3));
@@ -420,12 +420,12 @@ TEST(agreeing) {
     ranks.disagrees = true;
     run_one(s, 1, "Neg Cast ");
     ok(s, tempo_average(s, "y"));
-    fails(s, TEMPO_USAGE, tempo_run(s), "rank 0 of 2 averages something else than rank 1");
+    fails(s, TEMPO_USAGE, tempo_run(s), "rank 0 of 2 averages other values than rank 1");
     assert_null(ranks.with);
     fails(s, TEMPO_USAGE, tempo_run(s), "this session left its ranks");
     ok(s, tempo_new_group(s, &group));
     ok(s, tempo_join(s, &group, 1, 2));
-    fails(s, TEMPO_USAGE, tempo_run(s), "rank 0 of 2 averages something else than rank 1");
+    fails(s, TEMPO_USAGE, tempo_run(s), "rank 0 of 2 averages other values than rank 1");
     ranks.disagrees = false;
     tempo_close(s);
 }

@@ -174,10 +174,10 @@ TEST(free_is_poison) {
 TEST(write_behind_a_result) {
     begin();
     write_too(TWO, place_of("b") + BYTES);
-    end("Exp \"two\"", "byte 0 behind the 40 bytes of buffer 'b' was written by this node");
+    end("Exp \"two\"", "byte 0 after the 40 bytes of buffer 'b' was written by this node");
     begin();
     write_too(TWO, place_of("b") + 2 * RT_ALIGN - 1);
-    end("Exp \"two\"", "byte 87 behind the 40 bytes of buffer 'b' was written by this node");
+    end("Exp \"two\"", "byte 87 after the 40 bytes of buffer 'b' was written by this node");
     begin();
     write_too(FOUR, place_of("d") + BYTES - 1); /* its last byte is its own */
     assert_int_equal(tempo_run(session), TEMPO_OK);
@@ -189,7 +189,7 @@ TEST(write_behind_a_workspace) {
     size_t bytes = launch_of(SIX)->workspace_bytes;
     assert_true(bytes > 0);
     write_too(SIX, (unsigned char *)launch_of(SIX)->workspace + bytes);
-    end("TopK \"six\"", "byte 0 behind the");
+    end("TopK \"six\"", "byte 0 after the");
     begin();
     write_too(SIX, (unsigned char *)launch_of(SIX)->workspace + bytes - 1);
     assert_int_equal(tempo_run(session), TEMPO_OK);
@@ -202,13 +202,13 @@ TEST(write_elsewhere) {
     end("Exp \"two\"", "buffer 'a' was written by this node");
     begin();
     write_too(FOUR, place_of("c") + BYTES); /* of nobody's at four */
-    end("Add \"five\"", "byte 0 behind the 40 bytes of buffer 'c' was written before this node ran");
+    end("Add \"five\"", "byte 0 after the 40 bytes of buffer 'c' was written before this node ran");
     begin();
     write_too(ONE, place_of("b") + 5);
     end("Exp \"two\"", "byte 5 of buffer 'b', which begins to live here, was written while it was free");
     begin();
     write_too(EIGHT, place_of("e") + BYTES);
-    end(NULL, "byte 0 behind the 40 bytes of buffer 'e' was written by some node");
+    end(NULL, "byte 0 after the 40 bytes of buffer 'e' was written by some node");
 }
 
 /* A graph with nothing but the workspace behind the first node. */

@@ -116,7 +116,7 @@ TEST_WITH(older_one_instead, begin_test, end_test) {
     save(1);
     save(2);
     damage("step-2/weights.safetensors", size_of("step-2/weights.safetensors") - 10, 4);
-    check_load(1, "step-2' is passed over: weights.safetensors: tensor 'layer.0/bias' is damaged");
+    check_load(1, "step-2' is skipped: weights.safetensors: tensor 'layer.0/bias' is damaged");
     assert_true(case_exists(dir, "step-2.damaged"));
     check_load(1, NULL);
     save(2);
@@ -249,7 +249,7 @@ TEST_WITH(one_run_at_a_time, begin_test, end_test) {
     assert_true(WIFSIGNALED(status) && case_exists(dir, ".tempo-train.lock"));
     assert_int_equal(train_checkpoint_begin(&ctx, dir, &mine, &newest), TC_OK);
     assert_int_equal(train_checkpoint_begin(&ctx, dir, &its, &newest), TC_IO);
-    assert_non_null(strstr(ctx.diags[0].message, "another run has"));
+    assert_non_null(strstr(ctx.diags[0].message, "another run uses"));
     train_unlock_folder(&mine);
     assert_false(case_exists(dir, ".tempo-train.lock"));
 }

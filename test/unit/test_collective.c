@@ -235,7 +235,7 @@ TEST(failing) {
 TEST(disagreeing) {
     tempo_session *s = open_updates("x", "g", "x", "h");
     ranks.disagrees = true;
-    fails(s, TEMPO_USAGE, tempo_run(s), "rank 0 of 2 averages something else than rank 1");
+    fails(s, TEMPO_USAGE, tempo_run(s), "rank 0 of 2 averages other values than rank 1");
     tempo_close(s);
 }
 

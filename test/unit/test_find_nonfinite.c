@@ -80,10 +80,10 @@ TEST(not_chosen) {
 TEST(of_nobody) {
     static const float x[N] = {1, 1, NAN, 1, 1, 1};
     check_graph("g (float[2,3] x) => (float loss) { a = Exp (x) loss = ReduceSum <keepdims = 0> (a) }", x,
-                "'x', float[2,3], which no node makes, holds NaN: element [0,2]");
+                "'x', float[2,3], comes from no node and holds NaN: element [0,2]");
     check_graph("g (float[2,3] x) => (float loss) <float[3] w = {1, -inf, 2}> { a = Mul (x, w) "
                 "loss = ReduceSum <keepdims = 0> (a) }",
-                ones, "'w', float[3], which no node makes, holds -infinity: element [1]");
+                ones, "'w', float[3], comes from no node and holds -infinity: element [1]");
 }
 
 /* float16 ends at 65504; bfloat16 and double go on. */
@@ -125,7 +125,7 @@ TEST(states) {
     int64_t three = 3;
     tempo_tensor tensor = {TEMPO_FLOAT, 1, &three, zeros, sizeof zeros};
     assert_int_equal(tempo_set_state(s, "w", &tensor), TEMPO_OK);
-    check(s, ones, "'w', float[3], which no node makes, holds infinity: element [1]");
+    check(s, ones, "'w', float[3], comes from no node and holds infinity: element [1]");
     tempo_close(s);
 }
 

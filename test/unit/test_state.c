@@ -139,7 +139,6 @@ TEST(mistakes) {
     ok(s, tempo_set_state(s, "w", &tx));
     ok(s, tempo_bind(s, "x", &tx));
     assert_int_equal(tempo_run(s), TEMPO_BAD_INPUT);
-    assert_non_null(
-        strstr(tempo_message(s), "output 'r' is float[], but input 'w', whose place it is to take, is float[4]"));
+    assert_non_null(strstr(tempo_message(s), "output 'r' is float[], but input 'w', which it replaces, is float[4]"));
     tempo_close(s);
 }

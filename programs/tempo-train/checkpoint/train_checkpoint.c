@@ -22,7 +22,8 @@ static const char *within(tc_arena *arena, const char *path, const char *file) {
     return tc_arena_printf(arena, "%s/%s", path, file);
 }
 
-/* What an ordinary user may still write. File systems that do not tell are asked when the files are written. */
+/* Bytes that an ordinary user may still write. Some file systems do not say: they report it when the files are
+ * written. */
 static tc_status check_room(const saving *s) {
     struct statvfs fs;
     uint64_t bytes = s->layouts[0].bytes + s->layouts[1].bytes;
@@ -38,8 +39,7 @@ static tc_status check_room(const saving *s) {
 static tc_status make_temp(const saving *s) {
     if (!train_is_foreign_folder(s->path))
         return mkdir(s->temp, 0777) == 0 ? TC_OK : train_folder_error(s->ctx, "make the folder", s->temp);
-    return tc_error(s->ctx, TC_IO, NULL, "'%s' is there and is no checkpoint by tempo-train",
-                    tc_quote(s->ctx, s->path));
+    return tc_error(s->ctx, TC_IO, NULL, "'%s' exists and is no checkpoint by tempo-train", tc_quote(s->ctx, s->path));
 }
 
 static tc_status write_state(const saving *s) {
@@ -49,10 +49,10 @@ static tc_status write_state(const saving *s) {
         sums[f] = train_sum_layout(s->arena, &s->layouts[f]);
     TC_TRY(tc_out_open(s->ctx, within(s->arena, s->temp, STATE_FILE), &file));
     fputs(train_state_text(s->arena, s->progress, sums), tc_out_stream(file));
-    return tc_out_commit(s->ctx, file); /* it looks whether all was written */
+    return tc_out_commit(s->ctx, file); /* it checks whether all was written */
 }
 
-/* A checkpoint of the same step (a damaged one that the run went back behind) stays at hand until the new one has its
+/* A checkpoint of the same step (a damaged one that the run went back to replace) is kept until the new one has its
  * name. */
 static tc_status publish(const saving *s) {
     if (!train_sync_folder(s->temp))
@@ -71,7 +71,7 @@ static tc_status publish(const saving *s) {
     return TC_OK;
 }
 
-/* First a folder loses its name: one of that name is whole. */
+/* The folder loses its name first: a folder with that name is always whole. */
 void train_checkpoint_prune(tc_ctx *ctx, const char *dir, int64_t keep, int64_t step) {
     step_folder *folders;
     size_t n;
@@ -139,7 +139,7 @@ tc_status train_checkpoint_save(tc_ctx *ctx, const char *dir, int64_t keep, cons
 
 /* --- loading ---------------------------------------------------------------------------------- */
 
-/* `ctx` is one that just this folder's diagnostics go to. */
+/* `ctx` receives this folder's diagnostics alone. */
 static tc_status open_folder(tc_ctx *ctx, tc_arena *arena, const step_folder *f, train_checkpoint *out) {
     file_sums sums[CHECKPOINT_FILES];
     rt_safetensors *files[] = {&out->weights, &out->moments};
@@ -168,7 +168,7 @@ typedef struct loading {
     tc_arena *arena;
     step_folder *folders; /* [n] whole ones */
     size_t n;
-    tc_status *statuses; /* [n] what came of each */
+    tc_status *statuses; /* [n] the result of each */
     const char *reason;  /* of the newest that is damaged */
 } loading;
 
@@ -180,15 +180,15 @@ static tc_status try_folder(loading *l, size_t i, train_checkpoint *out) {
         const char *reason = why(&trial, l->arena);
         train_checkpoint_close(out);
         l->reason = l->reason ? l->reason : reason;
-        tc_warn(l->ctx, NULL, "checkpoint '%s' is passed over: %s", tc_quote(l->ctx, l->folders[i].path), reason);
+        tc_warn(l->ctx, NULL, "checkpoint '%s' is skipped: %s", tc_quote(l->ctx, l->folders[i].path), reason);
     }
-    if (l->statuses[i] == TC_OK) /* else it goes with the context of the trial */
+    if (l->statuses[i] == TC_OK) /* otherwise it is freed with the context of the trial */
         out->progress.settings = tc_arena_strdup(l->ctx->arena, out->progress.settings);
     tc_ctx_fini(&trial);
     return l->statuses[i];
 }
 
-/* So that they do not stand before those that the run will write. What could just not be read stays. */
+/* Damaged checkpoints must not stand before those that the run will write. One that just could not be read stays. */
 static void set_aside(const loading *l, size_t n_damaged) {
     for (size_t i = 0; i < n_damaged; i++)
         if (l->statuses[i] != TC_IO && !train_is_foreign_folder(l->folders[i].path))
@@ -237,7 +237,7 @@ void train_checkpoint_close(train_checkpoint *c) {
 
 static tc_status make_dir(tc_ctx *ctx, tc_arena *arena, const char *dir) {
     if (mkdir(dir, 0777) == 0)
-        (void)train_sync_folder(within(arena, dir, "..")); /* the first checkpoint tells what is wrong with the disk */
+        (void)train_sync_folder(within(arena, dir, "..")); /* the first checkpoint reports errors of the disk */
     else if (errno != EEXIST)
         return train_folder_error(ctx, "make the folder", dir);
     const char *inside = within(arena, dir, "."); /* which a file has not */

@@ -1,4 +1,4 @@
-/* train_checkpoint_folder.c: folders of checkpoints: which there are, whose remains are to be removed. */
+/* train_checkpoint_folder.c: folders of checkpoints: lists them, and removes remains. */
 #include "train_checkpoint_parts.h"
 #include <dirent.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ bool train_sync_folder(const char *path) {
     return good;
 }
 
-/* Not one behind a link, whose files are somebody else's. */
+/* A link does not count: its files belong to another folder. */
 static DIR *open_own_folder(const char *path) {
     int fd = tc_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     DIR *stream = fd < 0 ? NULL : fdopendir(fd);
@@ -75,7 +75,7 @@ bool train_remove_folder(const char *path) {
 /* --- the lock --------------------------------------------------------------------------------- */
 
 static tc_status refuse_locked(tc_ctx *ctx, const char *dir) {
-    tc_error(ctx, TC_IO, NULL, "--checkpoint: another run has '%s'", tc_quote(ctx, dir));
+    tc_error(ctx, TC_IO, NULL, "--checkpoint: another run uses '%s'", tc_quote(ctx, dir));
     tc_hint(ctx, "wait for its end, or name another folder");
     return TC_IO;
 }
@@ -88,7 +88,7 @@ static tc_status warn_unlocked(tc_ctx *ctx, const char *dir) {
 
 static void close_lock(void *lock) { train_unlock_folder(lock); }
 
-/* The file goes with the run that holds it: one that was locked just now may have no name any more. */
+/* The file is removed by the run that holds it: a file that was locked just now may have no name any more. */
 tc_status train_lock_folder(tc_ctx *ctx, const char *dir, train_lock *out) {
     struct stat held, named = {0};
     *out = (train_lock){.path = tc_arena_printf(ctx->arena, "%s/.tempo-train.lock", dir), .fd = -1};
@@ -178,7 +178,7 @@ tc_status train_list_folders(tc_ctx *ctx, tc_arena *arena, const char *dir, step
     closedir(stream);
     errno = failed;
     if (failed) {
-        *out_n = 0; /* half a list would take what it has not for what is not there */
+        *out_n = 0; /* with half a list, missing entries would count as deleted */
         return train_folder_error(ctx, "list", dir);
     }
     if (*out_n > 0)

@@ -1,4 +1,4 @@
-/* train_checkpoint_parts.h: what the files of checkpoints share: the text `state`, and folders. */
+/* train_checkpoint_parts.h: shared by the files of checkpoints: the text `state`, and folders. */
 #ifndef TRAIN_CHECKPOINT_PARTS_H
 #define TRAIN_CHECKPOINT_PARTS_H
 #include "train_checkpoint.h"
@@ -11,7 +11,7 @@ extern const char *const train_checkpoint_files[CHECKPOINT_FILES];
 
 /* --- the text: train_checkpoint_state.c --------------------------------------------------------- */
 
-/* What `state` knows of a file of tensors. */
+/* The record in `state` of a file of tensors. */
 typedef struct file_sums {
     uint64_t bytes;
     uint32_t header;  /* sum of all before the elements */
@@ -43,17 +43,18 @@ typedef struct step_folder {
 
 /* All of these in DIR, the newest first; the paths in `arena`. *out_n is 0 where DIR is not there, and on failure. */
 tc_status train_list_folders(tc_ctx *ctx, tc_arena *arena, const char *dir, step_folder **out_folders, size_t *out_n);
-/* With a number that nobody else takes. */
+/* With a number that no other process uses. */
 const char *train_folder_path(tc_arena *arena, const char *dir, folder_kind kind, int64_t step);
-/* Removes what runs before left unfinished, and finishes what can be. What cannot be removed stays. DIR is locked. */
+/* Finishes or removes what earlier runs left unfinished. Folders that cannot be removed stay. DIR is locked. */
 tc_status train_clean_folders(tc_ctx *ctx, const char *dir);
-/* It is a link, or in it is what no checkpoint has: nothing to be replaced or deleted. False: it is not there. */
+/* It is a link, or it contains files that no checkpoint has: it must not be replaced or deleted. False: it does not
+ * exist. */
 bool train_is_foreign_folder(const char *path);
 /* TC_IO where another process has it. The lock ends with the process, and on a failure (recover.h). */
 tc_status train_lock_folder(tc_ctx *ctx, const char *dir, train_lock *out);
 /* Deletes a folder with its files; false: it is still there. */
 bool train_remove_folder(const char *path);
-/* False: the folder's entries may not be on the disk; errno tells. */
+/* False: the folder's entries may not be on the disk; errno has the reason. */
 bool train_sync_folder(const char *path);
 tc_status train_folder_error(tc_ctx *ctx, const char *what, const char *path); /* TC_IO, by errno */
 #endif

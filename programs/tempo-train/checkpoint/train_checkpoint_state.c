@@ -1,5 +1,5 @@
 /* train_checkpoint_state.c: the file `state` of a checkpoint: lines of a word and numbers, the last of which is the sum
- * of all before it. What is read is written again and compared, so that there is one text only for each state. */
+ * of all before it. A text that is read is written again and compared: there is only one text for each state. */
 #include "train_checkpoint_parts.h"
 #include "compiler/text/text.h"
 #include "runtime/files/crc32c.h"
@@ -44,7 +44,7 @@ file_sums train_sum_layout(tc_arena *arena, const rt_safetensors_layout *layout)
 
 tc_status train_check_sums(tc_ctx *ctx, const rt_safetensors *s, const file_sums *sums) {
     if (s->file.size != sums->bytes || s->n != sums->n)
-        return tc_error(ctx, TC_BAD_INPUT, NULL, "it has %zu bytes and %zu tensors, written were %" PRIu64 " and %zu",
+        return tc_error(ctx, TC_BAD_INPUT, NULL, "it has %zu bytes and %zu tensors, expected %" PRIu64 " and %zu",
                         s->file.size, s->n, sums->bytes, sums->n);
     if (rt_crc32c(0, s->file.data, s->header) != sums->header)
         return tc_error(ctx, TC_BAD_INPUT, NULL, "its header is damaged");
@@ -107,7 +107,7 @@ const char *train_state_text(tc_arena *arena, const train_progress *p, const fil
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* The rest of the line behind `word` and a blank, the text being moved behind it; NULL: it is another line. */
+/* The rest of the line after `word` and a blank, with the text moved past it; NULL: it is another line. */
 static char *take_line(char **text, const char *word) {
     size_t n = strlen(word);
     char *line = *text, *end = strchr(line, '\n');
@@ -134,7 +134,7 @@ static bool read_fields(char **text, train_progress *out) {
     return true;
 }
 
-/* A line for each tensor: no more are believed than the text has room for. */
+/* A line for each tensor: a larger number than the text has room for is refused. */
 static bool read_sums(tc_arena *arena, char **text, const char *file, file_sums *out) {
     char *at = take_line(text, file);
     if (!at)
@@ -154,7 +154,7 @@ static bool read_sums(tc_arena *arena, char **text, const char *file, file_sums 
     return true;
 }
 
-/* The lines that begin like that. */
+/* The lines with this beginning. */
 static const char *take_settings(tc_arena *arena, char **text) {
     const char *begin = *text;
     while (strncmp(*text, TRAIN_SETTING, strlen(TRAIN_SETTING)) == 0 && strchr(*text, '\n'))

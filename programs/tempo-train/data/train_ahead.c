@@ -1,5 +1,5 @@
-/* train_ahead.c: files that memory does not hold, read in random order: what the next batch needs is asked for as soon
- * as it is known, so that the disk works beside the step. */
+/* train_ahead.c: reads ahead in files that do not fit in memory and are read in random order: the rows of the next
+ * batch are requested as soon as they are known, so that the disk works beside the step. */
 #include "train_parts.h"
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@ static void ask(const unsigned char *data, uint64_t begin, uint64_t bytes) {
         posix_madvise((void *)aligned, (size_t)(at - aligned + bytes), POSIX_MADV_WILLNEED);
 }
 
-/* Of a packed row, what lies in the file that it begins in. */
+/* Of a packed row, the part in the file that it begins in. */
 static size_t find_packed(const train_data *d, const train_column *c, int64_t first) {
     size_t k = 0;
     while (k + 1 < d->source.n && first >= c->parts[k].first + c->parts[k].rows)

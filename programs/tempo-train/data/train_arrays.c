@@ -1,6 +1,6 @@
-/* train_arrays.c: opening sources. Of an .npz file the members that are stored as they are, numpy.savez's, are used
- * where they lie in the mapped file; what is compressed, big-endian or in Fortran's order is read by
- * runtime/files/npz.c. In a .safetensors file all arrays are as they are. */
+/* train_arrays.c: opening sources. Members of an .npz file that are stored uncompressed, as numpy.savez does, are used
+ * in place in the mapped file; compressed, big-endian or Fortran-ordered ones are read by runtime/files/npz.c. The
+ * arrays of a .safetensors file are always used in place. */
 #include "train_arrays.h"
 #include "runtime/files/available.h"
 #include "runtime/files/npy.h"
@@ -16,9 +16,9 @@ typedef struct opener {
     tc_ctx *ctx;
     train_files *source;
     const tc_map *wanted;
-    const char **strange; /* [n_strange] names that nobody wanted, each once */
+    const char **strange; /* [n_strange] names that no input has, each once */
     size_t n_strange, cap_strange;
-    tc_map *known; /* names that were found strange */
+    tc_map *known; /* number of such names */
     const char *copied_name, *copied_path;
     size_t n_copied;
     uint64_t copied_bytes;
@@ -37,7 +37,7 @@ static bool is_wanted(opener *o, const char *name) {
 
 /* --- .npz ------------------------------------------------------------------------------------- */
 
-/* The array as it lies in the file. False: it has to be copied. */
+/* The array in place in the file. False: it has to be copied. */
 static tc_status place_member(opener *o, const train_file *file, const train_zip_member *member, train_array *array,
                               bool *out_in_place) {
     const unsigned char *data;
@@ -60,7 +60,7 @@ static bool is_copied(const void *user, const char *name) { return tc_map_get(us
 
 static void free_copied(void *npz) { rt_npz_free(npz); }
 
-/* Reads what could not be placed. */
+/* Reads the arrays that could not be used in place. */
 static tc_status copy_members(opener *o, train_file *file, const tc_map *copied) {
     if (tc_map_count(copied) == 0)
         return TC_OK;
@@ -144,7 +144,7 @@ static const struct {
     {".safetensors", open_safetensors},
 };
 
-/* Opens it in the way that its name tells. */
+/* Opens it by the extension of its name. */
 static tc_status open_as(opener *o, train_file *file) {
     for (size_t i = 0; i < TC_COUNT(formats); i++)
         if (tc_ends_with(file->path, formats[i].suffix)) {
@@ -203,7 +203,7 @@ static tc_status list_folder(opener *o, const char *path) {
 
 static void tell(const opener *o, const char *path) {
     if (o->n_strange > 0)
-        tc_note(o->ctx, NULL, "'%s': the model has no input for %s: left alone", tc_quote(o->ctx, path),
+        tc_note(o->ctx, NULL, "'%s': the model has no input for %s: ignored", tc_quote(o->ctx, path),
                 tc_quote_list(o->ctx, o->strange, o->n_strange));
     if (o->n_copied > 0) {
         tc_note(o->ctx, NULL, "%zu array%s read into memory, %.1f MiB, among them '%s' of '%s'", o->n_copied,

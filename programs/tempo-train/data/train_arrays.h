@@ -1,4 +1,4 @@
-/* train_arrays.h: the files of a source -> the arrays that are in each, where they are. */
+/* train_arrays.h: the files of a source -> their arrays, in place. */
 #ifndef TRAIN_ARRAYS_H
 #define TRAIN_ARRAYS_H
 #include "compiler/base/map.h"
@@ -19,12 +19,12 @@ typedef struct train_array {
 typedef struct train_file {
     const char *path;
     tc_file file;          /* mapped; train_arrays.c's, as are the next three */
-    rt_npz copied;         /* arrays of an .npz that do not lie in it as they are */
+    rt_npz copied;         /* arrays of an .npz that cannot be used in place */
     rt_safetensors header; /* of a .safetensors */
     tc_held held;          /* of the one of the two that is there */
-    train_array *arrays;   /* [n] those that are wanted, in the file's order */
+    train_array *arrays;   /* [n] the wanted ones, in the file's order */
     size_t n;
-    const char **names; /* [n_names] of all that are there */
+    const char **names; /* [n_names] of all arrays in the file */
     size_t n_names;
 } train_file;
 
@@ -36,14 +36,13 @@ typedef struct train_files {
 } train_files;
 
 /* Opens a file, or all .npz and .safetensors files of a folder in the order of their names. `wanted` has the names of
- * arrays that are looked at; others are named in a note. Errors name the file and the array. On failure there is
- * nothing to close. */
+ * arrays to use; a note names the others. Errors name the file and the array. On failure there is nothing to close. */
 tc_status train_files_open(tc_ctx *ctx, tc_arena *arena, const char *path, const tc_map *wanted,
                            train_files *out_source);
 void train_files_close(train_files *source);
 /* NULL: it is not there. */
 const train_array *train_file_array(const train_file *file, const char *name);
-/* Whether mapped files are so large that the system cannot keep them in memory. It is told then that rows are read
- * here and there, or it would read ahead of each what nobody needs. */
+/* Whether mapped files are too large for the system to keep in memory. The system is then told that rows are read at
+ * random; otherwise it would read ahead pages that are not needed. */
 bool train_files_are_large(const train_files *source);
 #endif

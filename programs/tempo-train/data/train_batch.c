@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A batch in the making. */
+/* A batch under construction. */
 typedef struct filler {
     tc_ctx *ctx;
     train_data *d;

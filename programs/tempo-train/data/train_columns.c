@@ -1,4 +1,4 @@
-/* train_columns.c: the arrays of the first file and inputs -> columns: which array goes to which input, as what. */
+/* train_columns.c: matches the arrays of the first file to inputs, as columns of one of four kinds. */
 #include "train_convert.h"
 #include "train_parts.h"
 #include <string.h>
@@ -37,7 +37,7 @@ static tc_status check_dtype(const maker *m, const train_array *a, const train_i
     tc_ctx *ctx = m->ctx;
     if (train_can_convert(a->dtype, in->dtype))
         return TC_OK;
-    tc_error(ctx, TC_BAD_INPUT, NULL, "array '%s' is %s, but the input is %s, which does not hold each such number",
+    tc_error(ctx, TC_BAD_INPUT, NULL, "array '%s' is %s, but the input is %s, which cannot hold all such numbers",
              tc_quote(ctx, a->name), type_of(ctx, a), input_type(ctx, in));
     if (in->dtype == TEMPO_BFLOAT16)
         tc_hint(ctx, "save it as bfloat16: torch.bfloat16 in a .safetensors file");
@@ -57,7 +57,7 @@ static bool same_dims(const train_array *a, int from, const train_input *in, int
     return true;
 }
 
-/* An input with nothing open, and an array of just its shape: the same in every batch, or samples. */
+/* An input without open dims, and an array of exactly its shape: the same in every batch, or samples. */
 static bool may_be_constant(const train_array *a, const train_input *in) {
     if (a->rank != in->rank || !same_dims(a, 0, in, 0))
         return false;
@@ -69,15 +69,15 @@ static bool may_be_constant(const train_array *a, const train_input *in) {
 
 static tc_status bad_shape(const maker *m, const train_array *a, const train_input *in) {
     tc_ctx *ctx = m->ctx;
-    tc_error(ctx, TC_BAD_INPUT, NULL, "array '%s' is %s, which does not go with the input, %s", tc_quote(ctx, a->name),
+    tc_error(ctx, TC_BAD_INPUT, NULL, "array '%s' is %s, which does not fit the input, %s", tc_quote(ctx, a->name),
              type_of(ctx, a), input_type(ctx, in));
     if (a->rank + 1 == in->rank)
         tc_hint(ctx,
-                "expected are samples along its first axis; rows of different lengths go one behind the other, "
-                "with their places in '%s.offsets'",
+                "expected samples along its first axis; rows of different lengths are concatenated, "
+                "with their beginnings in '%s.offsets'",
                 tc_quote(ctx, a->name));
     else
-        tc_hint(ctx, "expected are samples along its first axis, and behind it the input's axes");
+        tc_hint(ctx, "expected samples along its first axis, followed by the input's axes");
     return TC_BAD_INPUT;
 }
 
@@ -115,8 +115,9 @@ static tc_status missing(const maker *m, const train_input *in) {
              input_type(ctx, in),
              m->file->n_names > 0 ? tc_quote_list(ctx, m->file->names, m->file->n_names) : "no array at all");
     if (makes_mask(in->name))
-        tc_hint(ctx, "ones, where samples have one length: numpy.ones_like; it is made by itself for rows of different "
-                     "lengths alone: arrays with '.offsets'");
+        tc_hint(ctx,
+                "give ones (numpy.ones_like) where samples have one length; it is made automatically only for rows of "
+                "different lengths: arrays with '.offsets'");
     else
         tc_hint(ctx, "arrays are named after inputs: numpy.savez(\"data.npz\", %s=...)", tc_quote(ctx, in->name));
     return TC_BAD_INPUT;
@@ -148,7 +149,7 @@ static tc_status decide_all(maker *m, const train_input *inputs, size_t n) {
     return TC_OK;
 }
 
-/* --- who shares whose offsets ----------------------------------------------------------------- */
+/* --- shared offsets --------------------------------------------------------------------------- */
 
 static tc_status share_offsets(maker *m, train_column *c) {
     train_data *d = m->d;
@@ -197,8 +198,8 @@ static tc_status share_all(maker *m) {
 
 /* --- constants -------------------------------------------------------------------------------- */
 
-/* Arrays of just their inputs' shapes, in the first file: samples where the others have as many, or where there are no
- * others. */
+/* Arrays of exactly their inputs' shapes, in the first file: samples where the others have as many, or where there are
+ * no others. */
 static tc_status settle_constants(maker *m) {
     train_data *d = m->d;
     int64_t samples = -1;
@@ -230,7 +231,7 @@ static tc_status check_packed(const maker *m) {
             continue;
         tc_error(m->ctx, TC_BAD_INPUT, NULL, "array '%s' has a row for each sample, which packing does not keep",
                  tc_quote(m->ctx, d->columns[i].input.name));
-        tc_hint(m->ctx, "packed are tokens, one behind the other, as int64[tokens]; leave out --pack for others");
+        tc_hint(m->ctx, "--pack takes tokens, one after the other, as int64[tokens]; leave it out for other arrays");
         return TC_BAD_INPUT;
     }
     return TC_OK;

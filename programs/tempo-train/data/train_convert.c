@@ -18,7 +18,7 @@ static kind kind_of(tempo_dtype dtype) {
     }
 }
 
-/* Bits of a number's mantissa: an integer of fewer bits than those is held exactly. */
+/* Bits of a number's mantissa: an integer of fewer bits is held exactly. */
 static int mantissa(tempo_dtype dtype) {
     return dtype == TEMPO_DOUBLE ? 53 : dtype == TEMPO_FLOAT ? 24 : dtype == TEMPO_FLOAT16 ? 11 : 8;
 }

@@ -4,8 +4,8 @@
 #include "runtime/tempo.h"
 #include <stdbool.h>
 
-/* Whether numbers of `from` may be had as `to`: integers and bools as one another, where each number fits; what `to`
- * holds all numbers of. */
+/* Whether numbers of `from` can become `to`: integers and bools each other, where each number fits; any type whose
+ * numbers `to` all holds. */
 bool train_can_convert(tempo_dtype from, tempo_dtype to);
 /* Converts `n` elements, `from` at any alignment. False: a number does not fit. */
 bool train_convert(tempo_dtype from_type, const void *from, tempo_dtype to_type, void *to, uint64_t n);

@@ -1,5 +1,5 @@
-/* train_data.c: opens a source of samples and closes it. Which array is what: train_columns.c; what is in each file:
- * train_parts.c; which samples a batch has: train_pick.c; its arrays: train_batch.c. */
+/* train_data.c: opens a source of samples and closes it. Which array is for which input: train_columns.c; the parts in
+ * each file: train_parts.c; the samples of a batch: train_pick.c; its arrays: train_batch.c. */
 #include "train_data.h"
 #include "train_parts.h"
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static tc_status count(tc_ctx *ctx, train_data *d) {
     return TC_OK;
 }
 
-/* A model whose batch is a number takes batches of just that many samples. */
+/* A model whose batch is a number takes batches of exactly that many samples. */
 static tc_status check_fixed_batch(tc_ctx *ctx, train_data *d) {
     for (size_t i = 0; i < d->n_columns; i++) {
         const train_column *c = &d->columns[i];
@@ -95,7 +95,7 @@ static bool is_mask(const train_column *c) {
     return c->kind == TRAIN_ROWS && strcmp(c->input.name, "attention_mask") == 0;
 }
 
-/* By which column tokens are counted. */
+/* The column by which tokens are counted. */
 static void find_counted(train_data *d) {
     d->counted = d->lead;
     for (size_t i = 0; i < d->n_columns && d->counted == d->n_columns; i++)
@@ -167,7 +167,7 @@ void train_data_close(train_data *d) {
     tc_arena_destroy(d->arena);
 }
 
-/* --- what is there ---------------------------------------------------------------------------- */
+/* --- sizes ------------------------------------------------------------------------------------ */
 
 int64_t train_data_samples(const train_data *d) { return d->samples; }
 

@@ -1,16 +1,16 @@
 /* train_order.c: shuffling as a Feistel network on mixed radices (Black and Rogaway, "Ciphers with arbitrary finite
  * domains", CT-RSA 2002: the generalized Feistel cipher, with cycle walking). A number x < rows x columns is a pair
  * (x / columns, x mod columns); each round adds to one half, modulo its size, a number that the other half and the
- * round's key decide. Every round can be undone, so the whole permutes; what falls on n or beyond is sent through again
- * until it falls below, which permutes 0 to n - 1. rows x columns < n + rows, so that is rare.
+ * round's key decide. Every round can be undone, so the whole permutes. A result of n or more is sent through again
+ * until it is below n, which permutes 0 to n - 1. rows x columns < n + rows, so that is rare.
  *
  * Keys are words of Philox, the source of all randomness here; a round mixes its key and a half by the finalizer of
  * SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). So many rounds: with
- * half of them the orders of five samples do not come out equally often (test/unit/test_train_order.c). */
+ * half of them the orders of five samples are not equally frequent (test/unit/test_train_order.c). */
 #include "train_order.h"
 #include "kernels/common/philox.h"
 
-/* Dropout draws from the same seed, with the number of its node in this place: these are numbers that no node has. */
+/* Dropout draws from the same seed, with the number of its node here: these are numbers that no node has. */
 #define ORDER_STREAM UINT32_C(0xF0000000)
 
 static uint64_t square_root(uint64_t n) {

@@ -1,5 +1,5 @@
-/* train_order.h: the order of an epoch's samples: a permutation as a function, which needs no memory and no time but
- * for the places that are asked for. */
+/* train_order.h: the order of an epoch's samples: a permutation as a function, without memory, and with time only for
+ * the places asked for. */
 #ifndef TRAIN_ORDER_H
 #define TRAIN_ORDER_H
 #include <stdint.h>
@@ -14,6 +14,6 @@ typedef struct train_order {
 
 /* The one of this seed and epoch, of n < 2^62; another `stream` below 2^16 gives an independent one. */
 train_order train_order_of(uint64_t n, uint64_t seed, uint64_t epoch, uint32_t stream);
-/* What comes at place i < n. */
+/* The sample at place i < n. */
 uint64_t train_order_at(const train_order *order, uint64_t i);
 #endif

@@ -13,7 +13,7 @@ static bool moves(const tc_node *node) {
     return false;
 }
 
-/* Where the elements come from: a value that no such node made. Graphs have no circles. */
+/* The source of the elements: a value that no such node made. Graphs have no circles. */
 static const tc_value *origin_of(const tc_value *value) {
     while (value && value->producer && moves(value->producer))
         value = tc_input(value->producer, 0);

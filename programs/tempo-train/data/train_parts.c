@@ -1,12 +1,12 @@
 /* train_parts.c: the parts of columns in each file of a source, which must be alike but for the number of samples, and
- * how many samples that makes. */
+ * the total number of samples. */
 #include "train_parts.h"
 #include <string.h>
 
 typedef struct taker {
     tc_ctx *ctx;
     train_data *d;
-    const train_file *file; /* at hand */
+    const train_file *file; /* the current one */
     size_t index;           /* of it */
 } taker;
 
@@ -53,7 +53,7 @@ static tc_status take_offsets(taker *m, train_column *c, int64_t *out_samples) {
     return TC_OK;
 }
 
-/* Of a file: samples, or tokens of packed rows, as the columns say that have a say. */
+/* Of a file: samples, or tokens of packed rows, by the columns that determine it. */
 static tc_status agree(const taker *m, const train_column *c, int64_t samples, const train_column **say,
                        int64_t *out_samples) {
     tc_ctx *ctx = m->ctx;
@@ -90,7 +90,7 @@ static tc_status count_samples(taker *m, int64_t *out_samples) {
             continue;
         if (c->parts[m->index].rows != from->parts[m->index].rows)
             return tc_error(m->ctx, TC_BAD_INPUT, NULL,
-                            "array '%s' has %lld tokens, but '%s', whose offsets it has, %lld",
+                            "array '%s' has %lld tokens, but '%s', whose offsets it shares, has %lld",
                             tc_quote(m->ctx, c->input.name), (long long)c->parts[m->index].rows,
                             tc_quote(m->ctx, from->input.name), (long long)from->parts[m->index].rows);
         c->parts[m->index].offsets = from->parts[m->index].offsets;
@@ -111,7 +111,7 @@ tc_status train_parts_take(tc_ctx *ctx, train_data *d) {
                 TC_TRY(take_part(&m, &d->columns[i]));
         TC_TRY(count_samples(&m, &samples));
         if (samples < 0)
-            return tc_error(ctx, TC_BAD_INPUT, NULL, "no array tells how many samples there are");
+            return tc_error(ctx, TC_BAD_INPUT, NULL, "no array shows how many samples there are");
         d->first[m.index + 1] = d->first[m.index] + samples;
     }
     ctx->file = before;

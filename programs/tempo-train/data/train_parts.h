@@ -1,5 +1,5 @@
-/* train_parts.h: what an open source is made of: a column for each input, with a part in each file. Inside
- * train_data's own files only. */
+/* train_parts.h: the parts of an open source: a column for each input, with a part in each file. Inside train_data's
+ * own files only. */
 #ifndef TRAIN_PARTS_H
 #define TRAIN_PARTS_H
 #include "compiler/ir/ir.h"
@@ -14,7 +14,7 @@ typedef struct train_part {
     const unsigned char *data;
     const unsigned char *offsets; /* int64[samples + 1] at any alignment; NULL: none */
     int64_t rows;                 /* ragged: tokens */
-    int64_t first;                /* rows of the files before */
+    int64_t first;                /* rows of earlier files */
 } train_part;
 
 typedef struct train_column {
@@ -25,7 +25,7 @@ typedef struct train_column {
     const int64_t *dims; /* [rank], likewise: without the axis of samples, or tokens */
     uint64_t elements;   /* of a row */
     train_part *parts;   /* [files] */
-    size_t offsets_of;   /* the column whose offsets these are: itself, as a rule; of what is made, the ragged one */
+    size_t offsets_of;   /* the column whose offsets these are: usually itself; for a made mask, the ragged one */
     int64_t cut;         /* ragged: tokens of a row that are taken, at most */
     int64_t fixed;       /* ragged and made: the length that the input wants; 0: any */
     unsigned char padding[8], one[8]; /* elements of the input's type */
@@ -51,15 +51,15 @@ struct train_data {
     size_t lead;    /* the first ragged column; n_columns: there is none */
     size_t counted; /* the column by which tokens are counted; n_columns: they are not */
     bool counted_is_mask;
-    int64_t *first;   /* [files + 1] samples of the files before */
+    int64_t *first;   /* [files + 1] samples of earlier files */
     int64_t samples;  /* all of them */
     int64_t together; /* samples of a global batch */
     int64_t batches;
     train_order order;
     int64_t order_epoch; /* -1: none yet */
     train_window window;
-    uint64_t *picked; /* [the smaller of together and samples] of the global batch at hand */
-    rt_array *arrays; /* [n_columns] what is handed out */
+    uint64_t *picked; /* [the smaller of together and samples] of the current global batch */
+    rt_array *arrays; /* [n_columns] the tensors handed out */
     bool is_large;    /* rows are asked for ahead */
 };
 
@@ -80,17 +80,17 @@ static inline int64_t train_share(int64_t m, int64_t rank, int64_t ranks) { retu
 
 /* The file that a sample is in. */
 size_t train_file_of(const train_data *d, int64_t sample);
-/* The context names that file from now on; the sample's number in it. */
+/* Sets the context's file to that one; returns the sample's number in it. */
 int64_t train_blame(tc_ctx *ctx, const train_data *d, int64_t sample);
 /* Tokens of a sample's row, cut; *out_first is the first one, a row of the part in its file. */
 int64_t train_row_length(const train_data *d, const train_column *column, int64_t sample, int64_t *out_first);
-/* What rows of the lengths of these samples are padded to. */
+/* The length to which rows of the lengths of these samples are padded. */
 int64_t train_padded_length(const train_data *d, const train_column *column, const uint64_t *samples, int64_t n);
 
 /* Samples of a global batch, in their order: d->picked; *out_n of them. train_pick.c */
 void train_pick(train_data *d, int64_t epoch, int64_t index, int64_t *out_n);
-/* Asks the system to read the rows of a batch while others are computed with. train_ahead.c */
+/* Asks the system to read the rows of a batch while another is computed. train_ahead.c */
 void train_ask_ahead(train_data *d, int64_t epoch, int64_t index);
-/* Tokens that are no padding. train_batch.c */
+/* Tokens without padding. train_batch.c */
 int64_t train_count_tokens(const train_data *d, const uint64_t *samples, int64_t n);
 #endif

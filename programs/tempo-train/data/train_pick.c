@@ -1,8 +1,8 @@
-/* train_pick.c: which samples a global batch has. Shuffled, they are those at its places of the epoch's permutation.
+/* train_pick.c: the samples of a global batch. Shuffled, they are those at its places of the epoch's permutation.
  *
  * With buckets, a window of so many global batches is taken from the permutation, its samples are sorted by length, and
- * its batches, of like lengths then, are shuffled by a permutation of the window's own. Samples that are left over for
- * a short batch at the end of the epoch are not sorted in: the short batch stays the last one. */
+ * its batches, then of similar lengths, are shuffled by a permutation of the window's own. Samples left over for a
+ * short batch at the end of the epoch are not sorted in: the short batch stays the last one. */
 #include "train_parts.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* train_ragged.c: rows of different lengths: their offsets, what is cut, and what batches are padded to. */
+/* train_ragged.c: rows of different lengths: their offsets, cutting, and padding. */
 #include "train_convert.h"
 #include "train_parts.h"
 #include <errno.h>
@@ -89,9 +89,9 @@ int64_t train_padded_length(const train_data *d, const train_column *column, con
     return longest < column->cut ? longest : column->cut;
 }
 
-/* --- what the input wants --------------------------------------------------------------------- */
+/* --- limits of the input ---------------------------------------------------------------------- */
 
-/* Rows that are longer than what is taken, or that have no token. */
+/* Rows that are longer than allowed, or that have no token. */
 typedef struct lengths {
     int64_t longest, longest_sample, cut, empty;
 } lengths;
@@ -112,8 +112,8 @@ static lengths measure(const train_data *d, const train_column *c) {
     return found;
 }
 
-/* `tells`: the column is the first with these lengths. */
-static tc_status check_lengths(tc_ctx *ctx, const train_data *d, const train_column *c, bool tells) {
+/* `reports`: notes are given for the first column with these lengths. */
+static tc_status check_lengths(tc_ctx *ctx, const train_data *d, const train_column *c, bool reports) {
     lengths found = measure(d, c);
     const char *name = tc_quote(ctx, c->input.name);
     int64_t taken = found.longest < c->cut ? found.longest : c->cut;
@@ -123,10 +123,10 @@ static tc_status check_lengths(tc_ctx *ctx, const train_data *d, const train_col
         tc_hint(ctx, "--max-length=%lld cuts such rows", (long long)c->fixed);
         return TC_BAD_INPUT;
     }
-    if (tells && found.cut > 0)
+    if (reports && found.cut > 0)
         tc_note(ctx, NULL, "array '%s': %lld of %lld rows are cut to %lld tokens, the longest has %lld", name,
                 (long long)found.cut, (long long)d->first[d->source.n], (long long)c->cut, (long long)found.longest);
-    if (tells && found.empty > 0)
+    if (reports && found.empty > 0)
         tc_warn(ctx, NULL, "array '%s': %lld of %lld rows have no token, and are all padding", name,
                 (long long)found.empty, (long long)d->first[d->source.n]);
     return TC_OK;

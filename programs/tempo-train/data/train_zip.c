@@ -1,10 +1,10 @@
-/* train_zip.c: the directory of a zip archive. Every number of the file is a claim: it is compared with what is there
- * before it is used. */
+/* train_zip.c: the directory of a zip archive. Every number of the file is a claim: it is compared with the file's size
+ * and contents before it is used. */
 #include "train_zip.h"
 #include "compiler/base/foreign_file.h"
 #include <string.h>
 
-/* Records: their first four bytes and their sizes without what varies. */
+/* Records: their first four bytes and their sizes without variable parts. */
 enum { END_SIZE = 22, LOCATOR_SIZE = 20, END64_SIZE = 56, ENTRY_SIZE = 46, LOCAL_SIZE = 30, LONGEST_COMMENT = 65535 };
 #define END_MARK UINT32_C(0x06054b50)
 #define LOCATOR_MARK UINT32_C(0x07064b50)
@@ -80,7 +80,7 @@ static tc_status read_end(tc_ctx *ctx, bytes archive, directory *out) {
 
 /* --- entries ---------------------------------------------------------------------------------- */
 
-/* Numbers of 64 bits stand in a field of their own, in this order, those alone that are needed. */
+/* Numbers of 64 bits stand in a field of their own, in this order, but only those that are needed. */
 static bool read_zip64(bytes extra, uint64_t *const wide[3], const bool needed[3]) {
     while (extra.size >= 4) {
         uint64_t id = get16(extra.at), size = get16(extra.at + 2);

@@ -1,5 +1,5 @@
 /* train_zip.h: where the members of a zip archive lie in its bytes, so that stored ones can be used in place. libzip,
- * which reads archives elsewhere, tells no places. */
+ * which reads archives elsewhere, does not give positions. */
 #ifndef TRAIN_ZIP_H
 #define TRAIN_ZIP_H
 #include "compiler/base/diag.h"
@@ -16,8 +16,8 @@ typedef struct train_zip_member {
  * The format is that of PKWARE's APPNOTE.TXT, 4.3. */
 tc_status train_zip_list(tc_ctx *ctx, tc_arena *arena, const void *archive, size_t size, train_zip_member **out_members,
                          size_t *out_n);
-/* The bytes of a stored member, member->bytes of them, inside the archive. TC_BAD_INPUT names a member that is not what
- * the directory says of it. */
+/* The bytes of a stored member, member->bytes of them, inside the archive. TC_BAD_INPUT names a member that does not
+ * match its entry in the directory. */
 tc_status train_zip_data(tc_ctx *ctx, const void *archive, size_t size, const train_zip_member *member,
                          const unsigned char **out_data);
 #endif

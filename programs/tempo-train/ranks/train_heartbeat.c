@@ -1,6 +1,6 @@
-/* train_heartbeat.c: messages between ranks and rank 0, a few bytes once a second, and what follows when they do not
- * come. A process that ends closes its sockets, whatever ended it: that is known at once. One that is stopped sends
- * nothing. One that computes the same node for too long knows that itself. */
+/* train_heartbeat.c: messages between ranks and rank 0, a few bytes once a second, and the actions when they do not
+ * come. A process that ends closes its sockets, whatever ended it: that is noticed at once. A stopped process sends
+ * nothing. A process that computes the same node for too long notices that itself. */
 #include "train_heartbeat.h"
 #include "compiler/base/file.h"
 #include "train_meet.h"
@@ -16,7 +16,7 @@
 typedef enum kind {
     BEAT,
     BYE,    /* done, in good order */
-    FAILED, /* the rank has failed by itself and told why */
+    FAILED, /* the rank has failed by itself and reported why */
     GONE,   /* its process has ended */
     SILENT,
     STUCK,
@@ -43,12 +43,12 @@ struct train_heartbeat {
     wire *wires;        /* [n_wires] */
     struct pollfd *fds; /* [n_wires + 1] the last one is the pipe's */
     int n_wires;
-    int pipe[2]; /* what the thread that computes says to this one: a kind, as a byte */
+    int pipe[2]; /* message of the computing thread to this one: a kind, as a byte */
     pthread_mutex_t mutex;
-    const char *node; /* that is computed, or NULL */
+    const char *node; /* the node that is computed, or NULL */
     uint64_t nodes;   /* that were begun */
-    uint64_t seen;    /* of these, when they were looked at last */
-    double moved;     /* when they had become more, or there was none; seconds */
+    uint64_t seen;    /* of these, at the last look */
+    double moved;     /* the time when there were more, or none; seconds */
     bool ends;        /* another rank has failed: the process is about to end */
 };
 
@@ -59,13 +59,13 @@ static void pause_for(double seconds) {
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* A rank that takes nothing is not waited for. */
+/* A rank that does not receive is not waited for. */
 static void send_to(const wire *w, kind k, int rank) {
     const message m = {k, rank};
     (void)!send(w->socket, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* What a socket still has to bring is lost where its other end closes on bytes that it has not read. */
+/* Bytes on their way in a socket are lost where its other end closes before it has read all. */
 static void let_arrive(void) { pause_for(0.2); }
 
 static void send_to_all(const train_heartbeat *h, kind k, int rank) {
@@ -83,9 +83,9 @@ static void tell(train_heartbeat *h, kind k, int rank) {
     char text[512], what[256];
     pthread_mutex_lock(&h->mutex);
     if (k == GONE)
-        snprintf(what, sizeof what, "is gone: its process has ended");
+        snprintf(what, sizeof what, "is lost: its process has ended");
     else if (k == SILENT)
-        snprintf(what, sizeof what, "has not been heard of for %g s: it is stopped, or its machine is", h->timeout);
+        snprintf(what, sizeof what, "has sent nothing for %g s: it is stopped, or its machine is", h->timeout);
     else
         snprintf(what, sizeof what, "is stuck: it has computed '%.100s' for %g s", h->node ? h->node : "", h->timeout);
     pthread_mutex_unlock(&h->mutex);
@@ -96,8 +96,8 @@ static void tell(train_heartbeat *h, kind k, int rank) {
     (void)!write(STDERR_FILENO, text, (size_t)n);
 }
 
-/* Without rank 0 nobody tells ranks what others know: all find out, and the first of them says so. The rank itself
- * hears of it, too, should it wake up. */
+/* Without rank 0 no rank learns what the others know: all notice, and the first of them reports it. The stopped rank
+ * itself finds out, too, should it wake up. */
 static void conclude(train_heartbeat *h, kind k, int rank) {
     if (rank == 0 && h->rank > 1)
         pause_for(2);
@@ -107,7 +107,7 @@ static void conclude(train_heartbeat *h, kind k, int rank) {
     leave();
 }
 
-/* A rank that failed is on its way out, with an exit code that says more. */
+/* A failed rank is about to end, with a more specific exit code. */
 static void follow(train_heartbeat *h, const message *m) {
     send_to_all(h, (kind)m->kind, m->rank);
     pthread_mutex_lock(&h->mutex);
@@ -119,7 +119,7 @@ static void follow(train_heartbeat *h, const message *m) {
     leave();
 }
 
-/* --- what comes ------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static void take(train_heartbeat *h, wire *w) {
     w->n = 0;
@@ -166,7 +166,7 @@ static void judge(train_heartbeat *h) {
     look_at_itself(h);
 }
 
-/* Who was stopped himself, with the whole job, say, has heard nothing meanwhile. */
+/* A process that was stopped itself, with the whole job, say, has received nothing meanwhile. */
 static void forgive(train_heartbeat *h) {
     for (int i = 0; i < h->n_wires; i++)
         h->wires[i].heard = train_now();
@@ -184,8 +184,8 @@ static void await(train_heartbeat *h, double seconds) {
     (void)poll(h->fds, (nfds_t)h->n_wires + 1, (int)(1000 * seconds) + 1);
 }
 
-/* What the other thread has to say, if anything. */
-static kind told(train_heartbeat *h) {
+/* The next message of the other thread, if any. */
+static kind next_message(train_heartbeat *h) {
     unsigned char k = BEAT;
     if ((h->fds[h->n_wires].revents & POLLIN) != 0 && read(h->pipe[0], &k, 1) == 1)
         send_to_all(h, (kind)k, h->rank);
@@ -200,7 +200,7 @@ static void *watch(void *user) {
         await(h, h->interval);
         if (train_now() - began > 3 * h->interval)
             forgive(h);
-        kind k = told(h);
+        kind k = next_message(h);
         if (k == FAILED)
             let_arrive();
         if (k != BEAT)
@@ -229,7 +229,7 @@ static void say(train_heartbeat *h, kind k) {
     (void)!write(h->pipe[1], &byte, 1);
 }
 
-/* What is said has been sent when the thread is back; sockets are open until the process ends. */
+/* The message has been sent when the thread ends; sockets are open until the process ends. */
 void train_heartbeat_fail(train_heartbeat *heartbeat) {
     say(heartbeat, FAILED);
     pthread_join(heartbeat->thread, NULL);

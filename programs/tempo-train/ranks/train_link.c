@@ -1,6 +1,6 @@
-/* train_link.c: jobs from the thread that computes to the one that speaks with other ranks. A mean goes in chunks, of
- * which each rank sums a slice: it gets that slice of all others, and sends them the sum. So each rank sends and gets
- * about twice a chunk, however many ranks there are, and memory is that of two chunks. */
+/* train_link.c: jobs from the computing thread to the one that communicates with other ranks. A mean goes in chunks,
+ * and each rank sums a slice of a chunk: it receives that slice from all others, and sends them the sum. So each rank
+ * sends and receives about twice a chunk, whatever the number of ranks, and the memory is that of two chunks. */
 #include "train_link.h"
 #include "kernels/common/half.h"
 #include "train_thread.h"
@@ -22,7 +22,7 @@ typedef struct job {
     bool in_peace;
 } job;
 
-enum { JOBS = 64 }; /* that may wait; who has more waits as well */
+enum { JOBS = 64 }; /* jobs that may wait; with more, the caller waits as well */
 
 struct train_link {
     pthread_t thread;
@@ -33,7 +33,7 @@ struct train_link {
     bool failed;
     bool is_open; /* the thread has met the others, or failed */
     char failure[600];
-    train_wire *wire; /* from here on: of the thread alone, once it is open */
+    train_wire *wire; /* from here on: for the thread alone, once it is open */
     int rank, ranks;
     double *own;    /* [chunk] this rank's elements, or floats, then the sums */
     double *theirs; /* [ranks * slice] of others: one slice each */
@@ -42,7 +42,7 @@ struct train_link {
 
 /* --- elements --------------------------------------------------------------------------------- */
 
-/* Elements travel as doubles where they are, else as floats: 16 bits are rounded once, behind the sum. */
+/* Doubles are sent as doubles, other elements as floats: 16 bits are rounded once, after the sum. */
 static bool is_wide(const rt_piece *piece) { return piece->dtype == TK_F64; }
 
 static float from_half(tk_dtype dtype, uint16_t h) { return dtype == TK_F16 ? tk_from_f16(h) : tk_from_bf16(h); }
@@ -72,7 +72,7 @@ static void unpack(const rt_piece *piece, int64_t from, int64_t n, const void *s
             ((uint16_t *)piece->memory)[from + i] = to_half(piece->dtype, ((const float *)sums)[i]);
 }
 
-/* The pieces from *at on that travel alike, as one row of elements. */
+/* The pieces from *at on that are sent in one type, as one row of elements. */
 typedef struct row {
     const rt_piece *pieces;
     uint32_t n;
@@ -86,7 +86,7 @@ static row next_row(const job *j, uint32_t at) {
     return r;
 }
 
-/* Calls pack, or else unpack, on what of each piece lies in [from, from + n) of the row. */
+/* Calls pack, or else unpack, on the part of each piece in [from, from + n) of the row. */
 static void walk(const row *r, int64_t from, int64_t n, bool packs, double share, void *elements) {
     const size_t bytes = is_wide(r->pieces) ? sizeof(double) : sizeof(float);
     int64_t first = 0;
@@ -105,7 +105,7 @@ static void walk(const row *r, int64_t from, int64_t n, bool packs, double share
 
 /* --- a mean ----------------------------------------------------------------------------------- */
 
-/* Where the slice of rank i begins, of n elements; where it ends, that of the next one does. */
+/* Where the slice of rank i of n elements begins; it ends where the next one begins. */
 static size_t slice_at(const train_link *l, size_t n, int i) { return n * (size_t)i / (size_t)l->ranks; }
 
 /* In the order of ranks, in double: the sum of floats is rounded once. */
@@ -196,7 +196,7 @@ static void set_open(train_link *l, bool failed) {
     pthread_mutex_unlock(&l->mutex);
 }
 
-/* A job that failed fails all behind it. */
+/* A failed job fails all later ones. */
 static void serve(train_link *l) {
     job j;
     do {

@@ -1,5 +1,5 @@
-/* train_meet.c: each rank connects to rank 0, and says who it is with a token that MPI brought it: whoever else finds
- * the port is sent away. */
+/* train_meet.c: each rank connects to rank 0, and identifies itself with a token that MPI brought it: other connections
+ * to the port are refused. */
 #include "train_meet.h"
 #include "train_thread.h"
 #include <arpa/inet.h>
@@ -88,7 +88,7 @@ static tc_status accept_all(tc_ctx *ctx, const train_peer *peers, int ranks, int
     }
     for (int i = 1; i < ranks; i++)
         if (out_sockets[i] < 0)
-            return tc_error(ctx, TC_IO, NULL, "rank %d of %d (process %d on %s) did not come in %d s", i, ranks,
+            return tc_error(ctx, TC_IO, NULL, "rank %d of %d (process %d on %s) did not come within %d s", i, ranks,
                             (int)peers[i].process, peers[i].host, PATIENCE);
     return TC_OK;
 }

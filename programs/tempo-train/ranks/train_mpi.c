@@ -33,7 +33,7 @@ static bool refuse(train_wire *wire, const char *why) {
     return false;
 }
 
-/* Messages come while MPI is asked for them: often at first, then as seldom as a message of a bucket takes. */
+/* Messages arrive only while MPI is polled: often at first, then as seldom as a message of a bucket takes. */
 static void pause_for(int turn) {
     enum { YIELDS = 20, NANOSECONDS = 20000 };
     const struct timespec pause = {.tv_nsec = NANOSECONDS};

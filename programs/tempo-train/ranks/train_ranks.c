@@ -1,4 +1,4 @@
-/* train_ranks.c: one process among those that mpirun starts: what ranks tell each other beside gradients. */
+/* train_ranks.c: one process among those that mpirun starts: the data that ranks exchange besides gradients. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "train_ranks.h"
 #include "train_heartbeat.h"
@@ -18,7 +18,7 @@ static tc_status lost(tc_ctx *ctx, const train_ranks *ranks) {
 
 /* --- between launches ------------------------------------------------------------------------- */
 
-/* Buckets of a run are jobs one behind the other. */
+/* Buckets of a run are jobs one after the other. */
 static void average(void *user, uint32_t bucket, const rt_piece *pieces, uint32_t n) {
     train_ranks *ranks = user;
     if (ranks->holds)
@@ -50,9 +50,9 @@ void train_ranks_share(train_ranks *ranks, double share) { ranks->share = share;
 
 void train_ranks_hold(train_ranks *ranks, bool holds) { ranks->holds = holds; }
 
-/* --- what all know ---------------------------------------------------------------------------- */
+/* --- exchange --------------------------------------------------------------------------------- */
 
-/* to[i] gets what rank i has; `arena` is for this call. */
+/* to[i] gets the bytes of rank i; `arena` is for this call. */
 static tc_status gather(tc_ctx *ctx, train_ranks *ranks, tc_arena *arena, const void *mine, size_t n, void **to) {
     *to = tc_arena_alloc(arena, (size_t)ranks->ranks * n + 1, sizeof(double));
     return train_link_gather(ranks->link, mine, n, *to) ? TC_OK : lost(ctx, ranks);
@@ -153,7 +153,7 @@ static int fair_threads(const train_ranks *ranks) {
     return share > 1 ? share : 1;
 }
 
-/* Everybody learns who the others are, and then, where rank 0 listens. */
+/* All ranks learn the names of the others, and then, where rank 0 listens. */
 static tc_status meet(tc_ctx *ctx, double timeout, train_ranks *ranks) {
     train_peer own;
     int socket = -1;
@@ -176,7 +176,7 @@ tc_status train_ranks_begin(tc_ctx *ctx, double timeout, train_ranks *out_ranks)
     *out_ranks = (train_ranks){.ranks = 1, .local = 1, .share = 1};
     if (!is_among_others())
         return TC_OK;
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* from here on: who is left over does not go on */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* from here on: a rank that is left over does not go on */
     TC_TRY(train_link_open(ctx, &out_ranks->link, &out_ranks->rank, &out_ranks->ranks));
     if (out_ranks->ranks == 1) {
         (void)train_link_close(out_ranks->link, true);
@@ -237,5 +237,5 @@ tc_status train_ranks_end(tc_ctx *ctx, train_ranks *ranks, tc_status status) {
     train_heartbeat_stop(ranks->heartbeat);
     ranks->link = NULL;
     ranks->heartbeat = NULL;
-    return is_good ? status : tc_error(ctx, TC_IO, NULL, "MPI did not end in peace");
+    return is_good ? status : tc_error(ctx, TC_IO, NULL, "MPI did not end in an orderly way");
 }
