@@ -1,12 +1,12 @@
-"""What a status of libtempo, or an exit code of tempoc, is in Python. Both are the same numbers. And what they say, in
-Python's words."""
+"""The statuses of libtempo and exit codes of tempoc, which are the same numbers, as exceptions; and their messages,
+with Python's names for options and functions."""
 import re
 import sys
 import warnings
 
 
 class Error(Exception):
-    """`message` is what Tempo says, `code` its status: the exit code that the programs have for it."""
+    """`message` is Tempo's text, `code` its status: the exit code that the programs have for it."""
 
     def __init__(self, message, code):
         super().__init__(message)
@@ -45,13 +45,13 @@ class Usage(Error, ValueError):
 
 
 class Bug(Error):
-    """70: a mistake of Tempo's."""
+    """70: a bug in Tempo."""
 
 
 BY_CODE = {1: Failed, 2: BadInput, 3: Unsupported, 4: Limit, 5: InputOutput, 6: NotFinite, 64: Usage, 70: Bug}
 
 
-# Options that are True or False, and those that Python has another name for.
+# Options that are True or False, and those with another name in Python.
 SWITCHES = frozenset("""accumulate accumulate-gradients best-effort check-rules clip-last decay-all inexact list-passes
     list-rules loss-scale nesterov quiet retie stats time train-padding untie verbose verify verify-each""".split())
 NAMES = {"dim": "dims"}
@@ -75,7 +75,7 @@ def _spoken(found):
 
 
 def spoken(message):
-    """What tempoc or libtempo says, with Python's words for options and functions: dims={"batch": 32} for --dim
+    """A message of tempoc or libtempo with Python's names for options and functions: dims={"batch": 32} for --dim
     batch=32, retie=True for --retie."""
     message = message.replace("tempoc --help=all lists all", "tempoc --help=all, with _ for -, lists all")
     return WORDS.sub(_spoken, message)
@@ -87,7 +87,7 @@ def of(code, message):
 
 
 def reason(error, most=300):
-    """What an exception says of its cause, in one line: exporters wrap it in several, each with advice and traces."""
+    """An exception's cause, in one line: exporters wrap it in several, each with advice and traces."""
     while error.__cause__ is not None:
         error = error.__cause__
     said = re.sub(r"\x1b\[\d+m", "", str(error)).strip() or type(error).__name__
@@ -95,7 +95,7 @@ def reason(error, most=300):
 
 
 def warn(text):
-    """A warning of the line that called Tempo, be it through PyTorch."""
+    """A warning at the line that called Tempo, even through PyTorch."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("tempo", "torch"):
         frame, level = frame.f_back, level + 1

@@ -1,4 +1,4 @@
-"""A lock that a child of fork does not wait for: the thread that held it is not there to give it back."""
+"""A lock that a child of fork does not wait for: the thread that held it does not exist there."""
 import os
 import threading
 
@@ -6,8 +6,8 @@ from . import errors
 
 
 class Lock:
-    """One thread at a time, as often as it asks. In a child of fork where another thread held it: an error, for what it
-    guards was left in the middle."""
+    """One thread at a time, which may take it several times. In a child of fork where another thread held it: an error,
+    because the guarded object was left in the middle of a change."""
 
     def __init__(self):
         self._lock, self._process = threading.RLock(), os.getpid()

@@ -68,13 +68,13 @@ class Session:
         self._handle = None
         self._lock = forks.Lock()
         self._library = library.load()
-        self._model = model  # a Compiled deletes its file when it goes
+        self._model = model  # a Compiled deletes its file when it is freed
         self._bound = {}
         self._seed, self._step = seed, 0
-        told = library.Options(threads=threads, seed=seed, **options)
-        told.device = device.encode() if device else None
+        settings = library.Options(threads=threads, seed=seed, **options)
+        settings.device = device.encode() if device else None
         handle = ctypes.c_void_p()
-        status = self._library.tempo_open(os.fsencode(os.fspath(model)), ctypes.byref(told), ctypes.byref(handle))
+        status = self._library.tempo_open(os.fsencode(os.fspath(model)), ctypes.byref(settings), ctypes.byref(handle))
         self._handle = handle
         self._check(status)
         self.inputs = self._list(self._library.tempo_input_count, self._library.tempo_input)
@@ -93,11 +93,11 @@ class Session:
         return self._handle
 
     def _list(self, count, read):
-        found, told = [], library.InfoOut()
+        found, info = [], library.InfoOut()
         for i in range(count(self._handle)):
-            read(self._handle, i, ctypes.byref(told))
-            dtype = np.dtype(DTYPES[told.dtype]) if told.dtype in DTYPES else None
-            found.append(Info(told.name.decode(), dtype, told.type.decode(), bool(told.has_default)))
+            read(self._handle, i, ctypes.byref(info))
+            dtype = np.dtype(DTYPES[info.dtype]) if info.dtype in DTYPES else None
+            found.append(Info(info.name.decode(), dtype, info.type.decode(), bool(info.has_default)))
         return found
 
     def _tensor(self, name, value):
@@ -122,7 +122,7 @@ class Session:
 
     @_alone
     def bind_address(self, name, tensor, owner):
-        """Binds bytes that are described already (describe), and keeps their owner until something else is bound."""
+        """Binds bytes that are described already (describe), and keeps their owner until the next binding."""
         self._check(self._library.tempo_bind(self._open(), name.encode(), ctypes.byref(tensor)))
         self._bound[name] = owner
 
@@ -130,8 +130,8 @@ class Session:
 
     @_alone
     def bind(self, name, value):
-        """Binds an input until it is bound again. A contiguous array is borrowed, not copied: what is written into it
-        later, the next run sees. A uint16 array serves as the bits of a bfloat16 input."""
+        """Binds an input until it is bound again. A contiguous array is borrowed, not copied: the next run sees later
+        changes of its elements. A uint16 array serves as the bits of a bfloat16 input."""
         array, tensor = self._tensor(name, value)
         self.bind_address(name, tensor, array)
 
@@ -139,9 +139,8 @@ class Session:
     def run(self, feeds=None, outputs=None, copy=True):
         """Binds the feeds (name: array), runs, and returns {name: array} of all outputs, or of those named.
 
-        Inputs that are not fed keep what was bound before, or their default. copy=False: the arrays are views of the
-        session's memory, read only and valid until the next call of bind or run.
-        """
+        Inputs that are not fed keep their last binding, or their default. copy=False: the arrays are views of the
+        session's memory, read only and valid until the next call of bind or run."""
         for name, value in (feeds or {}).items():
             self.bind(name, value)
         self._check(self._library.tempo_run(self._open()))
@@ -161,12 +160,12 @@ class Session:
 
     @_alone
     def seed(self, seed, step=0):
-        """Seed and step of dropout from the next run on: two runs with the same pair drop the same."""
+        """Seed and step of dropout from the next run on: two runs with the same pair drop the same elements."""
         self._library.tempo_seed(self._open(), seed, step)
 
     @_alone
     def keep(self, output, input):
-        """From now on an output takes the place of an input in the next run, inside the session: a state."""
+        """From now on an output replaces an input in the next run, inside the session: a state."""
         self._check(self._library.tempo_keep(self._open(), output.encode(), input.encode()))
 
     @_alone
@@ -184,18 +183,18 @@ class Session:
 
     @_alone
     def memory(self):
-        """Where the bytes are, for what is bound now: a Memory."""
-        told = library.MemoryOut()
-        self._check(self._library.tempo_memory_report(self._open(), ctypes.byref(told)))
-        live = [(told.live[i].name.decode(), (told.live[i].type or b"").decode(), told.live[i].bytes)
-                for i in range(told.n_live)]
-        node = told.peak_node.decode() if told.peak_node else ""
-        return Memory(told.parameters, told.inputs, told.state, told.outputs, told.arena, told.lower_bound, told.saved,
-                      node, live)
+        """Where the bytes are, for the current bindings: a Memory."""
+        report = library.MemoryOut()
+        self._check(self._library.tempo_memory_report(self._open(), ctypes.byref(report)))
+        live = [(report.live[i].name.decode(), (report.live[i].type or b"").decode(), report.live[i].bytes)
+                for i in range(report.n_live)]
+        node = report.peak_node.decode() if report.peak_node else ""
+        return Memory(report.parameters, report.inputs, report.state, report.outputs, report.arena, report.lower_bound,
+                      report.saved, node, live)
 
     @_alone
     def close(self):
-        """Gives everything back; views of outputs are invalid from then on."""
+        """Frees everything; views of outputs are invalid from then on."""
         if self._handle is not None:
             self._library.tempo_close(self._handle)
             self._handle = None

@@ -9,7 +9,7 @@
 Where the module returns a loss, one run of the training graph in forward gives the loss and all gradients, and backward
 hands them out. Where gradients go by other outputs, forward runs the forward pass, and backward the training graph, in
 which the forward pass is computed again. Where no graph does what the module's forward does, that runs instead.
-docs/howto/own-loop.md tells more.
+docs/howto/own-loop.md says more.
 """
 import collections.abc
 import copy
@@ -31,7 +31,7 @@ MANY_EXPORTS, MOST_ENTRIES, MOST_STATES, MOST_CHANGES = 8, 32, 8, 2
 
 
 class _Exporting:
-    """PyTorch's exporter changes modules, and functions of PyTorch's, while it traces: one thread at a time."""
+    """PyTorch's exporter changes modules, and functions of PyTorch, while it traces: one thread at a time."""
     lock, thread = forks.Lock(), None
 
     def __enter__(self):
@@ -44,15 +44,15 @@ class _Exporting:
 
 
 def _traced_by_another():
-    """Whether somebody looks for the operators of forward: a graph of Tempo's would hide them."""
+    """Whether a mode or hook watches the operators of forward: a graph of Tempo's would hide them."""
     is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
     return is_exporting() and _Exporting.thread in (None, threading.get_ident()) or torch.jit.is_tracing() or \
         forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 class Operands:
-    """What a call hands over. leaves, of spec; tensors, each once; slots: of each leaf the number of its tensor, or
-    None; form: what an export is made for; reason: why it cannot be made."""
+    """The operands of a call. leaves, of spec; tensors, each once; slots: of each leaf the number of its tensor, or
+    None; form: the key of an export; reason: why it cannot be exported."""
 
     def __init__(self, args, kwargs):
         given = (tuple(args), dict(sorted(kwargs.items())))  # the order of keywords makes no difference
@@ -77,7 +77,8 @@ class Operands:
 
 
 class _Refused:
-    """In the place of an export: why there is none. For these shapes; once PyTorch's forward went through, for all."""
+    """Stands for an export that cannot be made, with the reason. For these shapes; once PyTorch's forward succeeded,
+    for all."""
 
     def __init__(self, reason, operands, state):
         self.reason, self.state = reason, state
@@ -88,14 +89,14 @@ class _Refused:
 
 
 class _Runner:
-    """What a wrapped module has beside its own: exports, graphs and sessions. `module` is the module in its own class,
+    """The data that wrapping adds to a module: exports, graphs and sessions. `module` is the module in its own class,
     with the attributes of the wrapped one."""
 
     def __init__(self, module, forward, settings):
         self.module, self.settings = module, settings
-        self.forward = forward  # an attribute of the module that stood in the place of its class's
+        self.forward = forward  # an attribute of the module that hid one of its class
         self.options = dict(settings["options"], recipe=settings["recipe"])
-        self.entries, self.told, self.state, self.reads = [], set(), None, Reads()
+        self.entries, self.reported, self.state, self.reads = [], set(), None, Reads()
         self.changes, self.restless = 0, None  # how often forward was seen to change attributes, and which
         self.lock = forks.Lock()
 
@@ -106,12 +107,12 @@ class _Runner:
         return type(self.module).forward(self.module, *args, **kwargs)
 
     def tell(self, reason):
-        """Once for each reason: that PyTorch's forward runs."""
+        """Warns, once for each reason, that PyTorch's forward runs."""
         text = f"tempo.torch: PyTorch runs {type(self.module).__name__}'s forward: {reason}"
         if not self.settings["fallback"]:
             raise errors.Unsupported(f"{text}; fallback=False refuses that", 3)
-        if reason not in self.told:
-            self.told.add(reason)
+        if reason not in self.reported:
+            self.reported.add(reason)
             errors.warn(text)
 
     def entry(self, operands):
@@ -150,8 +151,8 @@ class _Runner:
         return entry, entry.sizes(operands)
 
     def _export(self, operands, shapes):
-        """An Exported; the state is what it is made for: forward has set what it sets in its first call, and what it
-        reads is known."""
+        """An Exported; it is made for the current state, after forward has set the values that it sets in its first
+        call, and all that it reads is known."""
         try:
             with _Exporting():
                 exported = Exported(self.module, self.own, self.reads, operands, shapes, self.settings["opset"],
@@ -163,7 +164,7 @@ class _Runner:
         return exported
 
     def make(self, operands):
-        """An export that is compiled for what a call needs first, with open sizes, else with those that came."""
+        """An export compiled for the call's first needs, with open sizes, else with the sizes given."""
         asked, reason = self.settings["dynamic_shapes"], None
         fixed = [{} for _ in operands.tensors]
         for shapes in [asked] if asked else [list(map(open_dims, operands.tensors)), fixed]:
@@ -206,7 +207,7 @@ class _Runner:
         return result
 
     def prepare(self, args, kwargs):
-        """Exports and compiles what a first step needs."""
+        """Exports and compiles the graphs that a first step needs."""
         with self.lock:
             entry, _ = self.entry(Operands(args, kwargs))
         if entry.reason is not None:
@@ -246,18 +247,17 @@ def wrap(module, example=None, *, recipe=None, outputs=None, opset=18, dynamic_s
     """The module with its forward and backward pass in Tempo: of the module's own class, with the same parameters,
     buffers and submodules.
 
-    example: what it is called with: a tuple of positional operands, a dict of keywords, or one tensor; for these it is
-    exported and compiled at once. Other forms of inputs, and evaluation mode, are exported when they come. None: all
-    when it comes. outputs: of a module that returns a dict, or a ModelOutput, the keys that are wanted: others are left
-    out, and take neither time nor memory. dynamic_shapes: of each tensor among the operands, each counted once, what
-    torch.export takes; by default the first dimension is open, and of integers the second. threads: those of Tempo; 0:
-    as many as PyTorch uses. fallback: where no graph does what the module's forward does, that runs, with a warning;
-    False: tempo.Unsupported. options are those of tempo.compile, memory_budget among them, for the training graph.
-    """
+    example: operands to export and compile for at once: a tuple of positional operands, a dict of keywords, or one
+    tensor. Inputs of other shapes, and evaluation mode, are exported at their first call; None: all at the first call.
+    outputs: for a module that returns a dict, or a ModelOutput, the keys that are wanted: others are left out, and take
+    neither time nor memory. dynamic_shapes: for each tensor among the operands, each counted once, an argument as in
+    torch.export; by default the first dimension is open, and of integers the second. threads: those of Tempo; 0: as
+    many as PyTorch uses. fallback: where no graph can replace the module's forward, PyTorch runs it, with a warning;
+    False: tempo.Unsupported. options are those of tempo.compile, memory_budget among them, for the training graph."""
     if isinstance(module, Wrapped):
         module = module._tempo.module
     if isinstance(module, (torch.jit.ScriptModule, torch._dynamo.OptimizedModule)):
-        raise errors.Usage(f"tempo.torch: a {type(module).__name__} has no forward of Python's; hint: wrap the module "
+        raise errors.Usage(f"tempo.torch: a {type(module).__name__} has no Python forward; hint: wrap the module "
                            "that it was made of", 64)
     if slots_of(type(module)):
         raise errors.Unsupported(f"tempo.torch: the class {type(module).__name__} has __slots__; hint: take them out: "

@@ -1,4 +1,4 @@
-"""A module exported for one form of its operands: what its calls run, forward and back."""
+"""A module exported for one form of its operands: the graphs that its calls run, forward and back."""
 import torch
 from torch.utils import _pytree as pytree
 
@@ -11,34 +11,33 @@ class Entry:
     """An export, and the graphs that are made of it when they are needed.
 
     A graph's kind is forward; loss, with the gradients of the loss; or (numbers of outputs, numbers of inputs): with
-    the gradients of whatever is made of these outputs, for the parameters and these inputs.
-    """
+    the gradients of any function of these outputs, for the parameters and these inputs."""
     reason = None
 
     def __init__(self, runner, exported, operands, state):
         self.runner, self.exported, self.state = runner, exported, state
         self.form, self.spec = operands.form, operands.spec
-        self.weights, self.graphs, self.told = Weights(runner.module), {}, exported.told
-        self.learning = [i for i, needs in enumerate(self.told.needs) if needs]  # outputs
-        reached = set().union(*(self.told.reaches[i] for i in self.learning))
+        self.weights, self.graphs, self.record = Weights(runner.module), {}, exported.record
+        self.learning = [i for i, needs in enumerate(self.record.needs) if needs]  # outputs
+        reached = set().union(*(self.record.reaches[i] for i in self.learning))
         self.parameters = sorted(name for name in reached if isinstance(name, str))
         self.inputs = tuple(sorted(number for number in reached if isinstance(number, int)))
-        self.by_loss = self.told.loss in self.learning and not self.inputs
+        self.by_loss = self.record.loss in self.learning and not self.inputs
 
     def sizes(self, operands):
         """Values of the open sizes; None: made for others."""
         return self.exported.bindings(operands.tensors)
 
     def prepare(self, sizes):
-        """Compiles what a call needs, so that what cannot be compiled is known before the first."""
+        """Compiles the graphs that a call needs: a failure is then known before the first call."""
         kinds = ["forward"] if not self.learning else ["loss"] if self.by_loss else \
             ["forward", (tuple(self.learning), self.inputs)]
         sessions = [self.graph(kind).session(sizes) for kind in kinds]
         self.draws = any(SEED in session.takes for session in sessions)
 
     def _reached(self, outputs, inputs):
-        """What has a gradient, by PyTorch: of parameters their ids, of inputs their names."""
-        names = set().union(*(self.told.reaches[i] for i in outputs))
+        """Parameters (as ids) and inputs (as names) that have a gradient in PyTorch."""
+        names = set().union(*(self.record.reaches[i] for i in outputs))
         return {id(self.weights.at(name)) for name in names if isinstance(name, str)} | \
             {self.exported.inputs[number] for number in names if number in inputs}
 
@@ -47,14 +46,14 @@ class Entry:
             exported, runner = self.exported, self.runner
             proto, options, reached = exported.proto, {"recipe": "forward"}, None
             if kind != "forward":
-                outputs, inputs = ([self.told.loss], ()) if kind == "loss" else kind
+                outputs, inputs = ([self.record.loss], ()) if kind == "loss" else kind
                 reached = self._reached(outputs, inputs)
                 learned = [name for name, own in exported.weights.items() if id(self.weights.at(own)) in reached]
                 asked = [*(exported.inputs[i] for i in inputs), *learned] if inputs else ()
                 proto = proto if kind == "loss" else exported.surrogate(outputs, asked)
                 options = runner.options if inputs else {
                     **runner.options, "freeze": [name for name in exported.weights if name not in learned],
-                    "loss": exported.outputs[self.told.loss] if kind == "loss" else torch_export.SURROGATE}
+                    "loss": exported.outputs[self.record.loss] if kind == "loss" else torch_export.SURROGATE}
             results = [*exported.outputs, *exported.updates] if isinstance(kind, str) else []
             self.graphs[kind] = Graph(proto, exported, self.weights, options, runner.settings, results, reached)
         return self.graphs[kind]
@@ -65,13 +64,13 @@ class Entry:
 
     def outputs(self, session, kind):
         lends = self.graphs[kind].lends_outputs
-        told = {name: session.output_tensor(name) for name in self.exported.outputs}
+        tensors = {name: session.output_tensor(name) for name in self.exported.outputs}
         return [lend(session, name, session.lent_outputs) if lends and t.bytes >= SMALL else copy_out(t)
-                for name, t in told.items()]
+                for name, t in tensors.items()]
 
     def update(self, session):
-        """Buffers that forward changes, as it does: in place, or by another tensor."""
-        for output, (name, is_new) in zip(self.exported.updates, self.told.updates):
+        """Updates buffers as forward does: in place, or by another tensor."""
+        for output, (name, is_new) in zip(self.exported.updates, self.record.updates):
             tensor = copy_out(session.output_tensor(output))
             if is_new:
                 self.weights.put(name, tensor)
@@ -80,8 +79,8 @@ class Entry:
                     self.weights.at(name).copy_(tensor)
 
     def gradients(self, session, weights=None):
-        """{id of a parameter, in the session's memory, or name of an input: gradient}; of a parameter with several
-        names the file may have any of them. weights: {name: tensor}, in the place of the module's own."""
+        """{id of a parameter, in the session's memory, or name of an input: gradient}; for a parameter with several
+        names the file may have any of them. weights: {name: tensor}, used instead of the module's own."""
         found = {name: copy_out(session.output_tensor(name + "_grad")) for name in session.input_gradients}
         for name in session.gradients:
             own = self.exported.weights[name]
@@ -94,7 +93,7 @@ class Entry:
         """The result of a call."""
         read = {"output": outputs.__getitem__, "input": operands.tensors.__getitem__, "weight": self.weights.at,
                 "constant": lambda value: value}
-        return pytree.tree_unflatten([read[kind](which) for kind, which in self.told.leaves], self.told.spec)
+        return pytree.tree_unflatten([read[kind](which) for kind, which in self.record.leaves], self.record.spec)
 
     def call(self, sizes, operands):
         seed = int(torch.randint(2 ** 62, ())) if self.draws else None
@@ -104,22 +103,22 @@ class Entry:
 
 
 class _Step(torch.autograd.Function):
-    """Forward and backward pass of a call; what gradients are wanted of, parameters among them, are its operands."""
+    """Forward and backward pass of a call; its operands are all tensors that need a gradient, parameters among them."""
 
     @staticmethod
     def forward(ctx, call, *operands):
         ctx.call = call
         ctx.set_materialize_grads(False)
         outputs = call.forward()
-        ctx.save_for_backward(torch.empty(0))  # PyTorch forgets it with the graph, and refuses to give it then
+        ctx.save_for_backward(torch.empty(0))  # PyTorch frees it with the graph, and reports an error afterwards
         ctx.mark_non_differentiable(*(y for i, y in enumerate(outputs) if i not in call.entry.learning))
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx, *slopes):
-        if torch.is_grad_enabled():  # once_differentiable lets them pass where no slope requires a gradient
-            raise errors.Unsupported("tempo.torch: create_graph=True asks for gradients of gradients, which Tempo has "
-                                     "not; hint: call the module that wrap() was given", 3)
+        if torch.is_grad_enabled():  # once_differentiable lets them pass where no incoming gradient requires a gradient
+            raise errors.Unsupported("tempo.torch: create_graph=True asks for gradients of gradients, which Tempo does "
+                                     "not compute; hint: call the module that wrap() was given", 3)
         came = tuple(i for i, slope in enumerate(slopes) if slope is not None)
         if not ctx.call.alone(came):
             ctx.saved_tensors
@@ -134,12 +133,12 @@ class _Call:
         parameters = [entry.weights.at(name) for name in entry.parameters]
         self.operands = [*parameters, *(self.tensors[i] for i in entry.inputs)]
         self.keys = [*map(id, parameters), *(entry.exported.inputs[i] for i in entry.inputs)]
-        self.updated = {name for name, _ in entry.told.updates}
+        self.updated = {name for name, _ in entry.record.updates}
         self.by_loss, self.gradients = entry.by_loss and bool(self.operands), None
-        self.passed = set()  # what PyTorch would have saved for the backward passes that were made
+        self.passed = set()  # the tensors that PyTorch would have saved for earlier backward passes
 
     def _versions(self):
-        """What tells of changes of all that the forward pass read."""
+        """Versions that show changes of all that the forward pass read."""
         read = [*self.tensors, *(t for name, t in self.weights.items() if name not in self.updated)]
         return list(map(version, read))
 
@@ -157,13 +156,13 @@ class _Call:
         return outputs
 
     def alone(self, came):
-        """Whether a backward pass from these outputs needs nothing that PyTorch has saved for one before."""
-        saved = set().union(*(self.entry.told.saved[i] for i in came))
+        """Whether a backward pass from these outputs needs nothing that PyTorch has freed after an earlier one."""
+        saved = set().union(*(self.entry.record.saved[i] for i in came))
         shared, self.passed = saved & self.passed, saved | self.passed
         return not shared
 
     def backward(self, came, slopes):
-        loss = self.entry.told.loss
+        loss = self.entry.record.loss
         if not came:
             return [None] * len(self.keys)
         with self.entry.runner.lock:
@@ -182,6 +181,6 @@ class _Call:
             raise RuntimeError("tempo.torch: parameters, buffers or inputs were changed between forward and backward, "
                                "which computes the forward pass again")
         exported = self.entry.exported
-        more = {"d." + exported.outputs[i]: slopes[i].to(self.entry.told.dtypes[i]) for i in came}
+        more = {"d." + exported.outputs[i]: slopes[i].to(self.entry.record.dtypes[i]) for i in came}
         session = self.entry.run((came, self.entry.inputs), self.sizes, self.tensors, self.seed, more, self.weights)
         return self.entry.gradients(session, self.weights)

@@ -32,7 +32,8 @@ def copy_out(tensor):
 
 def lend(session, name, lent):
     """An output as a torch.Tensor in the session's own memory, which stays as long as the tensor does; `lent` lists
-    what tells of its end. A copy of one that no run writes again: PyTorch adds to gradients where they lie."""
+    weak references that show its end. A copy of an output that no run writes again: PyTorch adds to gradients in
+    place."""
     tensor = session.output_tensor(name)
     if name in session.constant:
         return copy_out(tensor)
@@ -44,7 +45,7 @@ def lend(session, name, lent):
 
 
 def _constant(path):
-    """Outputs of a compiled file that no input decides on."""
+    """Outputs of a compiled file that depend on no input."""
     graph = onnx.load(path, load_external_data=False).graph
     moved = {value.name for value in graph.input}
     for node in graph.node:
@@ -54,8 +55,8 @@ def _constant(path):
 
 
 def _take_back(session, parameters):
-    """Before the session writes into what it has lent: gradients that are still there, to be added to, move to memory
-    of their own. False: somebody else holds some."""
+    """Before the session writes into memory that it has lent: gradients that are still there, to be added to, move to
+    memory of their own. False: another tensor still uses some."""
     addresses = {ctypes.addressof(lent()) for lent in session.lent if lent() is not None}
     for p in parameters if addresses else ():
         if p.grad is not None and p.grad.data_ptr() in addresses:
@@ -64,7 +65,7 @@ def _take_back(session, parameters):
 
 
 class Weights:
-    """The module's parameters and buffers by name, as they lie now."""
+    """The module's parameters and buffers by name, as they are now."""
 
     def __init__(self, module):
         self.module = module
@@ -85,12 +86,12 @@ class Weights:
         raise AttributeError(f"tempo.torch: the module has no '{name}' any more")
 
     def put(self, name, tensor):
-        """In the place of a buffer, or of an attribute."""
+        """Sets a buffer, or an attribute, to another tensor."""
         module, last = self._owner(name)
         (module._buffers if last in module._buffers else module.__dict__)[last] = tensor
 
     def bytes_of(self, name):
-        """The tensor to bind: the weight itself; a copy, and a warning, where it does not lie in one piece."""
+        """The tensor to bind: the weight itself; a copy, and a warning, where it is not contiguous."""
         tensor = self.at(name)
         if tensor.is_contiguous():
             return tensor.detach()
@@ -101,7 +102,7 @@ class Weights:
 
 
 class Graph:
-    """One graph of an exported module: compiled once with open sizes, or, where tempoc wants numbers, for each."""
+    """One graph of an exported module: compiled once with open sizes, or, where tempoc needs numbers, for each."""
 
     def __init__(self, proto, exported, weights, options, settings, outputs, reached):
         self.proto, self.exported, self.weights, self.options = proto, exported, weights, options
@@ -124,7 +125,7 @@ class Graph:
                 return self.session(sizes)
         self.sessions[key] = session
         while len(self.sessions) > MOST_SESSIONS:
-            del self.sessions[next(iter(self.sessions))]  # what it has lent keeps it
+            del self.sessions[next(iter(self.sessions))]  # the tensors that it has lent keep it
         return session
 
     def _make(self, sizes):
@@ -143,7 +144,7 @@ class Graph:
         return session
 
     def _check(self, session, made):
-        """Refuses what PyTorch would do in another way: outputs, and what has a gradient."""
+        """Refuses graphs that differ from PyTorch: in outputs, and in which values have a gradient."""
         lost = [name for name in self.outputs if name not in made]
         if lost:
             raise errors.Unsupported(f"tempoc has left out the output '{lost[0]}'", 3)
@@ -156,7 +157,7 @@ class Graph:
                                      self.reached else f"PyTorch has no gradient of '{names.get(which, which)}'", 3)
 
     def run(self, sizes, feeds, seed, instead):
-        """Runs the graph on {input: tensor} and the weights, or what stands `instead` of some."""
+        """Runs the graph on {input: tensor} and the weights, or replacements (`instead`) of some."""
         session = self.session(sizes)
         if any(lent() is not None for lent in session.lent_outputs):
             self.lends_outputs = False  # the caller keeps them from step to step: no second session for each
@@ -177,14 +178,14 @@ class Graph:
 
 
 def _bind(session, name, tensor):
-    """Binds a tensor's own memory; where it is bound already, that is all."""
+    """Binds a tensor's own memory, unless it is bound already."""
     what = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape))
     if session.addresses.get(name) != what:
         number = NUMBERS.get(tensor.dtype)
         if number is None:
-            raise errors.Unsupported(f"tempo.torch: '{name}' is of {tensor.dtype}, which Tempo does not hold", 3)
-        told = session.describe(number, what[2], what[0], tensor.numel() * tensor.element_size())
-        session.bind_address(name, told, tensor)
+            raise errors.Unsupported(f"tempo.torch: '{name}' is of {tensor.dtype}, which Tempo does not support", 3)
+        described = session.describe(number, what[2], what[0], tensor.numel() * tensor.element_size())
+        session.bind_address(name, described, tensor)
         session.addresses[name] = what
     session._bound[name] = tensor
 

@@ -1,10 +1,10 @@
-"""Which functions a module's forward runs, in its own code and in that of others, while PyTorch's exporter traces it.
+"""Which functions a module's forward runs, in its own code and in that of libraries, while PyTorch's exporter traces
+it.
 
-What a function reads beside its operands is found by the names in its code: globals, attributes of Python modules, its
-closure and defaults; torch_state.State looks at what stands there. The functions of a course are known once it was run,
-and what decides on the course is among what they read: nothing has to be known of functions that were not run.
-PyTorch's functions count as known, but for the forward of its modules, whose names somebody may have replaced.
-"""
+The names in a function's code show which values it reads besides its operands: globals, attributes of Python modules,
+its closure and defaults; torch_state.State looks at these values. The functions of a call are known once it was run,
+and all values that decide which functions run are among those read: functions that were not run need not be known.
+PyTorch's functions count as known, except the forward of its modules, whose names user code may have replaced."""
 import collections
 import contextlib
 import datetime
@@ -20,10 +20,10 @@ from torch.overrides import TorchFunctionMode
 from . import errors
 
 LIBRARIES = frozenset([*getattr(sys, "stdlib_module_names", ("collections", "contextlib", "functools", "re", "typing")),
-                       "torch", "numpy", "sympy", "mpmath", "tempo"])  # their own state, such as caches, is no part of
-LIBRARIES -= {"types"}  # forward; classes say this that dataclasses.make_dataclass() made
+                       "torch", "numpy", "sympy", "mpmath", "tempo"])  # their own state, such as caches, does not count
+LIBRARIES -= {"types"}  # forward; classes made by dataclasses.make_dataclass() report this
 QUIET = frozenset(["torch", "sympy", "mpmath", "tempo", "logging", "warnings", "threading", "importlib", "linecache",
-                   "inspect", "traceback", "tokenize", "unittest", "zipimport"])  # which may look at clocks and files
+                   "inspect", "traceback", "tokenize", "unittest", "zipimport"])  # these may read clocks and files
 CHANGING = frozenset("""time perf_counter monotonic process_time thread_time localtime gmtime ctime strftime
     clock_gettime now utcnow today open input urandom getrandom getpid stat listdir scandir times""".split())
 
@@ -54,12 +54,12 @@ def _is_of_interest(code, name):
 
 
 def _outside(function, frame):
-    """What a function of C's reads that is neither Python's nor a tensor, in words; None: nothing, or for a library."""
+    """A C function's reads that are neither Python's nor a tensor, in words; None: nothing, or it is a library's."""
     owner, name, module = (getattr(function, key, None) for key in ("__self__", "__name__", "__module__"))
     if not isinstance(name, str) or name.removesuffix("_ns") not in CHANGING and not isinstance(owner, random.Random):
         return None
     while frame is not None and root_of(frame.f_globals.get("__name__")) in LIBRARIES - QUIET:
-        frame = frame.f_back  # who asked Python's own functions
+        frame = frame.f_back  # the caller of Python's own functions
     if frame is None or root_of(frame.f_globals.get("__name__")) in QUIET:
         return None
     if module == "time":
@@ -87,8 +87,8 @@ class _Aside(TorchFunctionMode):
 
 
 class Reads:
-    """found: a list of Ran, in the order in which they were first run, which grows from trace to trace; outside: what
-    the last trace called that reads what nobody sees changes of, or None."""
+    """found: a list of Ran, in the order in which they were first run, which grows from trace to trace; outside: the
+    last function called that reads values whose changes cannot be noticed, or None."""
 
     def __init__(self):
         self.found, self.seen, self.outside = [], set(), None
@@ -96,7 +96,7 @@ class Reads:
 
     @contextlib.contextmanager
     def watching(self, *states):
-        """Looks at what runs inside; the states read of each new function before it runs."""
+        """Looks at the functions that run inside; the states read from each new function before it runs."""
         self.states, self.outside = states, None
         for function in [thing for thing in gc.get_objects() if type(thing) is types.FunctionType]:
             self.functions.setdefault(id(function.__code__), []).append(function)
@@ -124,7 +124,7 @@ class Reads:
             self.outside = _outside(what, frame)
 
     def _add(self, frame, code, space):
-        """The functions that may be the one that starts: a frame tells none, but what they close over."""
+        """The functions that may be the one that starts: a frame does not name it, but has its closure."""
         alike = [f for f in self.functions.get(id(code), ()) if f.__globals__ is space]
         if len(alike) > 1 and code.co_freevars:
             values = [frame.f_locals.get(name) for name in code.co_freevars]
@@ -138,7 +138,7 @@ class Reads:
                 self.found.append(Ran(function, code, space))
                 for state in self.states:
                     state.read(self.found[-1])
-                    if state.doubt:  # nobody could take back what the function is about to do
+                    if state.doubt:  # the function's changes could not be undone
                         raise errors.Unsupported(state.doubt, 3)
 
 

@@ -1,13 +1,11 @@
-"""What a module's forward can read beside its operands: flags, numbers, submodules, hooks, the forms of its tensors,
-and what the functions read that it was seen to run.
+"""The state that a module's forward can read besides its operands: flags, numbers, submodules, hooks, the forms of its
+tensors, and the values read by functions that it ran.
 
-A graph holds what forward does with all of it as it was when the module was exported. State(module, reads).key is a
-list of tuples, equal for two states in which forward computes the same of its operands and tensors; one that was made
-when fewer functions were known is the beginning of one that was made later. `fresh()` says at a tenth of its cost that
-nothing has changed since. Elements of parameters, buffers and tensors that are attributes are no part of it: graphs
-read them where they lie. `reason` says why no graph does what PyTorch does in this state, `doubt` the same of what was
-read by functions, in whatever course.
-"""
+A graph holds the result of all of it at the time of the export. State(module, reads).key is a list of tuples, equal for
+two states in which forward computes the same from its operands and tensors; a key made when fewer functions were known
+is the beginning of one made later. `fresh()` says at a tenth of its cost that nothing has changed since. Elements of
+parameters, buffers and tensors that are attributes do not belong to it: graphs read them in place. `reason` says why no
+graph computes the same as PyTorch in this state, `doubt` the same of values that functions read, in whatever course."""
 import array
 import collections.abc
 import contextvars
@@ -54,7 +52,7 @@ def slots_of(cls):
 
 
 def why_not_held(tensor):
-    """Why Tempo cannot read this tensor where it lies; None: it can."""
+    """Why Tempo cannot read this tensor in place; None: it can."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
         return f"is a {type(tensor).__name__}"
     if tensor.device.type != "cpu":
@@ -71,18 +69,18 @@ def _form(tensor):
 
 
 def version(tensor):
-    """What tells of a change of its elements."""
+    """A value that changes when its elements do."""
     return None if tensor.is_inference() else tensor._version, tensor.data_ptr()
 
 
 class State:
-    """key, reason, doubt: as above. reads: a torch_reads.Reads. exact: for two looks at one trace: the key tells one
-    tensor from another, too, whatever these are; restore() puts back all that was changed."""
+    """key, reason, doubt: as above. reads: a torch_reads.Reads. exact: for two looks at one trace: the key
+    distinguishes tensors, too, whatever these are; restore() undoes all changes."""
 
     def __init__(self, module, reads, exact=False):
         self.key, self.reason, self.doubt, self.exact = [], None, None, exact
-        self.seen, self.kept = {}, []  # objects by id, which are kept for that
-        self.dicts, self.lists, self.empty, self.arrays = [], [], [], []  # what was seen of what can be changed
+        self.seen, self.kept = {}, []  # objects by id, kept alive for that
+        self.dicts, self.lists, self.empty, self.arrays = [], [], [], []  # contents seen of objects that can change
         self.classes, self.sizes, self.generators = [], [], []
         self.places, self.values, self.puts, self.placed = [], [], [], set()
         self.tensors, self.forms, self.loose, self.versions = [], [], [], []
@@ -97,7 +95,7 @@ class State:
             self.read(ran)
 
     def fresh(self):
-        """Whether all is as it was; False may also mean that something was replaced by an equal."""
+        """Whether nothing has changed; False may also mean that something was replaced by an equal."""
         same = operator.is_
         return not any(self.empty) and \
             all(len(owner) == len(was) and all(map(same, owner.values(), was)) for owner, was in self.dicts) and \
@@ -111,7 +109,7 @@ class State:
             [version(t) for t in self.loose] == self.versions
 
     def includes(self, other):
-        """Whether forward does as it did in the other state, which may know of fewer functions."""
+        """Whether forward computes the same as in the other state, which may know fewer functions."""
         if other not in self.like:
             self.like[other] = other is self or other.key == self.key[:len(other.key)]
         return self.like[other]
@@ -191,14 +189,16 @@ class State:
                 self._module(f"{path}.{name}" if path else name, child, depth)
 
     def _fields(self):
-        """Attributes of the modules that were seen, behind all of their parameters: who owns these is known then."""
+        """Attributes of the modules that were seen, after all of their parameters: the owners of these are known
+        then."""
         while self.left:
             path, fields, depth = self.left.pop()
             self._items(path, [(name, value) for name, value in fields.items()
                                if name not in OF_MODULES or value.__class__ in SIMPLE], depth)
 
     def _class(self, cls, depth):
-        """Attributes of a class and its bases; of PyTorch's modules forward alone, which somebody may have replaced."""
+        """Attributes of a class and its bases; of PyTorch's modules forward alone, which user code may have
+        replaced."""
         for owner in cls.__mro__:
             if is_library(owner):
                 if issubclass(owner, torch.nn.Module) and self._first(owner)[1] and "forward" in vars(owner):
@@ -234,7 +234,7 @@ class State:
             self.key.append((id(tensor), *version(tensor)))
 
     def _value(self, path, value, depth):
-        """What is no number or text: containers and objects by what is in them, others by what they are."""
+        """Values that are no numbers or texts: containers and objects by their contents, others by identity."""
         kind = value.__class__
         if kind in SIMPLE or isinstance(value, (enum.Enum, np.generic)):
             self.key.append((kind, value))
@@ -281,10 +281,10 @@ class State:
         elif not slots and not isinstance(value, CONTAINERS):
             self.key.append((value,) if is_library(cls) else (id(value),))
             if self.reading and not is_library(cls):
-                self._refuse(f"nobody sees what '{path}', a {cls.__name__}, holds")
+                self._refuse(f"changes inside '{path}', a {cls.__name__}, cannot be noticed")
 
     def _inside(self, path, value, depth):
-        """What objects of C's hold."""
+        """The contents of C objects."""
         if isinstance(value, contextvars.ContextVar):
             self._place(path, lambda unused: value.get(None), "value", lambda unused, was: value.set(was), depth)
         elif isinstance(value, weakref.ref):
@@ -321,7 +321,7 @@ class State:
                 self._value(f"{path}.{name}" if path else name, value, depth)
 
     def _loose_tensor(self, path, tensor, depth):
-        """Of an attribute a graph reads the elements where they lie; those of a tensor in a list it holds."""
+        """A graph reads the elements of an attribute in place; it holds those of a tensor in a list."""
         self._tensor(path, tensor)
         if depth and not self.exact:
             self._follow(tensor)
@@ -339,7 +339,7 @@ class State:
         self.key.append((of_numpy and (value.dtype, value.shape), self.arrays[-1][-1]))
 
     def _function(self, path, value, depth):
-        """A function by what it is: what it reads comes with reads, where it was run."""
+        """A function by identity: the values that it reads come with reads, where it was run."""
         first = self._first(value)[1]
         self.key.append((value,))
         if not first or depth > MOST_DEPTH:
@@ -353,7 +353,7 @@ class State:
             self._items(path, value.__dict__.items(), depth + 1)
 
     def _place(self, path, get, name, put, depth):
-        """What stands under a name somewhere."""
+        """The value of a name."""
         value = get(name)
         self.places.append((get, name))
         self.puts.append(put)
@@ -361,7 +361,7 @@ class State:
         self._items(path, [(name, value)], depth)
 
     def read(self, ran):
-        """What a function reads beside its operands, by the names in its code."""
+        """The values that a function reads besides its operands, by the names in its code."""
         self.reading = True
         self.key.append((ran.code,))
         path, names, function = ran.code.co_name, names_in(ran.code), ran.function
@@ -380,9 +380,9 @@ class State:
         self.reading = False
 
     def _globals(self, space, names, seen):
-        """Those of these names that a Python module has, and those of modules among what they stand for."""
+        """Those of these names that a Python module has, and those of modules among their values."""
         seen.add(id(space))
-        ours = root_of(space.get("__name__")) not in LIBRARIES  # a trace stands in for some functions of PyTorch's
+        ours = root_of(space.get("__name__")) not in LIBRARIES  # a trace replaces some functions of PyTorch
         if (id(space), None) not in self.placed:
             self.placed.add((id(space), None))
             self.sizes.append((space, len(space)))
@@ -408,8 +408,8 @@ class State:
         return "its class"
 
     def settings(self, other):
-        """[(dict, name, value)] of the numbers and texts alone in which the other state, of the same objects, differs
-        from this one; None: other things differ, too."""
+        """[(dict, name, value)] of the numbers and texts in which the other state, of the same objects, differs from
+        this one; None: other things differ, too."""
         pairs = list(zip(self.key, other.key))
         if len(self.key) != len(other.key) or any(a != b and (len(b) != 3 or b[1] not in ATOMS) for a, b in pairs):
             return None

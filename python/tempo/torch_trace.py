@@ -1,5 +1,5 @@
-"""One call of a module as PyTorch's exporter traces it, and what the call does that a graph of tensors does not show:
-attributes and buffers that it changes, operands that it writes into, gradients that it stops, draws of Python's."""
+"""One call of a module as PyTorch's exporter traces it, with effects that a graph of tensors does not show: attributes
+and buffers that it changes, operands that it writes into, gradients that it stops, random numbers of Python's."""
 import contextlib
 import io
 import random
@@ -13,12 +13,12 @@ from torch.utils import _pytree as pytree
 from . import errors
 from .torch_state import ATOMS, HELD, State
 
-CACHES = ("past_key_values", "cache", "cache_params", "mems")  # what transformers call them in a result
+CACHES = ("past_key_values", "cache", "cache_params", "mems")  # the name that transformers give them in a result
 FLOATS = (torch.float32, torch.float16, torch.float64, torch.bfloat16)
 
 
 class Unlike(errors.Unsupported):
-    """No graph does what forward does, whatever the sizes. changes: because it changes the module's own attributes."""
+    """No graph can replace forward, whatever the sizes. changes: because it changes the module's own attributes."""
 
     def __init__(self, message, changes=False):
         super().__init__(message, 3)
@@ -30,7 +30,8 @@ class Again(Exception):
 
 
 def find_loss(result, tensors):
-    """Which of the tensors is the loss: what a mapping calls so, else the only float without dims; None: none is."""
+    """Which of the tensors is the loss: the one that a mapping names so, else the only float without dims; None: none
+    is."""
     scalars = [i for i, t in enumerate(tensors) if t.dim() == 0 and t.dtype in FLOATS]
     named = result.get("loss") if hasattr(result, "get") and hasattr(result, "keys") else None
     if named is not None:
@@ -64,13 +65,13 @@ def loose_tensors_as_buffers(module):
 
 
 def _generators():
-    """What random numbers come from; a trace draws none of PyTorch's."""
+    """The sources of random numbers; a trace draws none of PyTorch's."""
     name, keys, *rest = np.random.get_state()
     return random.getstate(), keys.tobytes(), rest, torch.initial_seed()
 
 
 class _Norms:
-    """In the place of torch.batch_norm: what it leaves in running statistics, which the exporter forgets."""
+    """Replaces torch.batch_norm: it updates running statistics, which the exporter forgets."""
 
     def __init__(self, module):
         self.names = {f"{name}.{buffer}".lstrip(".") for name, m in module.named_modules() for buffer in m._buffers
@@ -98,7 +99,7 @@ def _nodes_behind(tensor):
 
 
 def _saves(node):
-    """Whether a node of autograd keeps tensors, which PyTorch forgets after a backward pass."""
+    """Whether a node of autograd keeps tensors that PyTorch frees after a backward pass."""
     held = [getattr(node, name) for name in dir(node) if name.startswith("_saved_")]
     return any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(held))
 
@@ -106,27 +107,26 @@ def _saves(node):
 class Flat(torch.nn.Module):
     """The module with tensors in and tensors out, whatever it takes and returns.
 
-    own: its forward; reads: a torch_reads.Reads; states: those that shall know of functions that run; operands: leaves,
-    of spec, and slots: of each leaf the number of a tensor, or None for what stays; keys: those of the result that are
-    wanted; caches: whether caches of keys and values may be returned. What a trace found is in `told`: reason, why no
-    graph does the same; leaves, of each leaf of the result ("output", number), ("input", number), ("weight", name) or
-    ("constant", value); spec; loss: the number of that output, or None; needs: which outputs require a gradient;
+    own: its forward; reads: a torch_reads.Reads; states: those that must learn of functions that run; operands: leaves,
+    of spec, and slots: of each leaf the number of a tensor, or None for a constant; keys: the wanted keys of the
+    result; caches: whether caches of keys and values may be returned. `record` is set by a trace: reason, why
+    no graph does the same; leaves, of each leaf of the result ("output", number), ("input", number), ("weight", name)
+    or ("constant", value); spec; loss: the number of that output, or None; needs: which outputs require a gradient;
     reaches: of each output the names of parameters and numbers of inputs that its gradient reaches; saved: of each the
-    nodes behind it that keep tensors; updates: (name of a buffer, whether it is another tensor now), outputs behind the
-    others; settings: numbers and texts of the module's own that forward changes, as State.settings() has them.
-    """
+    nodes before it that keep tensors; updates: (name of a buffer, whether it is another tensor now), outputs after the
+    others; settings: numbers and texts of the module's own that forward changes, as State.settings() has them."""
 
     def __init__(self, module, own, reads, operands, keys, caches):
         super().__init__()
         self.module, self.own, self.reads, self.keys, self.caches = module, own, reads, keys, caches
         self.states = ()
         self.leaves, self.slots, self.spec = operands.leaves, operands.slots, operands.spec
-        self.told = types.SimpleNamespace(reason=None, changes=False)
+        self.record = types.SimpleNamespace(reason=None, changes=False)
         self.training = module.training  # of this one alone: each submodule keeps its mode
 
     def _refuse(self, reason, changes=False):
-        if self.told.reason is None:
-            self.told.reason, self.told.changes = reason, changes
+        if self.record.reason is None:
+            self.record.reason, self.record.changes = reason, changes
 
     def forward(self, *tensors):
         leaves = [leaf if slot is None else tensors[slot] for leaf, slot in zip(self.leaves, self.slots)]
@@ -156,13 +156,13 @@ class Flat(torch.nn.Module):
         return f"operand {name[1]}" if name[0] == "input" else f"'{name[1]}'"
 
     def _watch(self, args, kwargs, norms):
-        """Calls forward, and looks at what it does beside."""
+        """Calls forward, and records its other effects."""
         before, drawn, said = State(self.module, self.reads, exact=True), _generators(), io.StringIO()
 
         def refused(what):
             return lambda *unused: self._refuse(what) or unittest.mock.Mock()
 
-        data = property(torch.Tensor.detach, torch._C.TensorBase.data.__set__)  # of which the exporter knows nothing
+        data = property(torch.Tensor.detach, torch._C.TensorBase.data.__set__)  # the exporter does not know of it
         patch = unittest.mock.patch.object
         with contextlib.redirect_stdout(said), patch(torch.Tensor, "data", data, create=True), \
                 patch(torch.Tensor, "register_hook", refused("forward registers a hook on a tensor")), \
@@ -179,41 +179,41 @@ class Flat(torch.nn.Module):
             after = State(self.module, self.reads, exact=True)
         if self.reads.outside:
             self._refuse(f"forward calls {self.reads.outside}(), which may have another result in each call")
-        self.told.settings = before.settings(after)
-        self.told.changed = f"forward changes the module's own '{before.difference(after)}'"
-        if self.told.settings is None:
-            self._refuse(self.told.changed, True)
+        self.record.settings = before.settings(after)
+        self.record.changed = f"forward changes the module's own '{before.difference(after)}'"
+        if self.record.settings is None:
+            self._refuse(self.record.changed, True)
         if said.getvalue():
             self._refuse("forward prints")
         return result
 
     def _flatten(self, result, names, updates):
-        told, outputs = self.told, {}
+        record, outputs = self.record, {}
         odd = odd_in(result)
         if odd in ("SymInt", "SymFloat", "SymBool"):
             raise errors.Unsupported("the result holds a size that is open", 3)
         if odd:
             self._refuse(f"the result holds a {odd}" + "; hint: use_cache=False" * ("Cache" in odd))
-        found, told.spec = pytree.tree_flatten(result)
+        found, record.spec = pytree.tree_flatten(result)
         buffers = {id(b): ("weight", name) for name, b in self.module.named_buffers()}
-        told.leaves = []
+        record.leaves = []
         for leaf in found:
             if not isinstance(leaf, torch.Tensor):
-                told.leaves.append(("constant", leaf))
+                record.leaves.append(("constant", leaf))
                 continue
             named = names.get(id(leaf)) or buffers.get(id(leaf))
             if named is None and leaf.dtype not in HELD:
                 self._refuse(f"the result is of {leaf.dtype}")
-            told.leaves.append(named or ("output", outputs.setdefault(id(leaf), (len(outputs), leaf))[0]))
+            record.leaves.append(named or ("output", outputs.setdefault(id(leaf), (len(outputs), leaf))[0]))
         tensors = [leaf for _, leaf in outputs.values()]
-        told.loss = find_loss(result, tensors)
-        if not self.caches and told.loss is None and not self.module.training and \
+        record.loss = find_loss(result, tensors)
+        if not self.caches and record.loss is None and not self.module.training and \
                 (isinstance(result, tuple) or any(getattr(result, name, 0) is None for name in CACHES)):
             raise Again
-        told.dtypes, told.needs = [t.dtype for t in tensors], [t.requires_grad for t in tensors]
-        told.reaches = [self._reached(t, names) for t in tensors]
-        told.saved = [frozenset(map(hash, filter(_saves, _nodes_behind(t)))) for t in tensors]
-        told.updates = [(name, is_new) for name, _, is_new in updates]
+        record.dtypes, record.needs = [t.dtype for t in tensors], [t.requires_grad for t in tensors]
+        record.reaches = [self._reached(t, names) for t in tensors]
+        record.saved = [frozenset(map(hash, filter(_saves, _nodes_behind(t)))) for t in tensors]
+        record.updates = [(name, is_new) for name, _, is_new in updates]
         return (*tensors, *(now.clone() for _, now, _ in updates))
 
     def _reached(self, tensor, names):
