@@ -1,16 +1,12 @@
 /* autodiff.c: appends the backward pass. Every trained initializer W gets the graph output W_grad, the gradient of the
- * loss.
- *
- * Nodes are visited from the loss to the first; each adds the gradients of its operands, by a gradient rule or its row
- * of gradients.def, to what other users of these values have contributed (`partial`). A value's users all stand behind
- * its producer, so its gradient is complete when the producer is reached. Only what leads to a trained initializer is
- * built (trainable.h).
- *
- * Where the file itself asks for gradients, by Gradient nodes, these are made and no others (gradient_requests.c).
- *
- * Outputs are marked: the loss, each gradient, and what it is the gradient of (tc_value.role). A graph that holds a
- * backward pass already is left alone. Ops without a gradient but with a function body are replaced by the body first.
- * Gradients through nested graphs (If, Loop and Scan that unroll.c could not unroll) are refused. */
+ * loss. The pass visits nodes from the loss to the first one. Each node adds the gradients of its operands to what
+ * other users of these values have contributed (`partial`), by a gradient rule or by its row of gradients.def. A
+ * value's users all come after its producer, so its gradient is complete when the pass reaches the producer. Only nodes
+ * on a path to a trained initializer get gradients (trainable.h). A file may ask for gradients itself, by Gradient
+ * nodes. Then the pass builds these and no others (gradient_requests.c). Outputs are marked: the loss, each gradient,
+ * and the value that a gradient belongs to (tc_value.role). A graph that holds a backward pass already stays as it is.
+ * An op without a gradient but with a function body is replaced by the body first. Gradients through nested graphs (If,
+ * Loop and Scan that unroll.c could not unroll) are refused. */
 #include "passes/draws/draws.h"
 #include "passes/bodies/bodies.h"
 #include "compiler/memory/roles.h"
@@ -27,7 +23,7 @@
 #include "passes/weights/trainable.h"
 #include <string.h>
 
-/* --- bodies in the place of ops without gradient ---------------------------------------------- */
+/* --- function bodies for ops without gradient ------------------------------------------------- */
 static tc_status body_of(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function) {
     *out_function = tc_model_function(model, node->domain, node->op_type, node->overload);
     if (*out_function || strcmp(node->domain, TC_TEMPO_DOMAIN) != 0)
@@ -47,7 +43,7 @@ static bool any_output_in(const tc_node *node, const bool *set) {
     return false;
 }
 
-/* Values by id that the loss depends on in any way. */
+/* Values by id: whether the loss depends on them in any way. */
 static bool *ancestors(tc_arena *arena, const tc_graph *graph, const tc_value *loss) {
     bool *is = TC_NEW_ARRAY(arena, bool, graph->model->next_id);
     is[loss->id] = true;
@@ -61,7 +57,7 @@ static bool *ancestors(tc_arena *arena, const tc_graph *graph, const tc_value *l
     return is;
 }
 
-/* Depth is bounded: functions cannot call themselves (checked when they are read). */
+/* The depth is bounded: the reader refuses functions that call themselves. */
 static tc_status inline_bodies(tc_ctx *ctx, tc_graph *graph, const tc_rule_set *rules, const tc_value *loss) {
     for (bool changed = true; changed;) {
         changed = false;
@@ -82,7 +78,7 @@ static tc_status inline_bodies(tc_ctx *ctx, tc_graph *graph, const tc_rule_set *
     return TC_OK;
 }
 
-/* --- what cannot be differentiated ------------------------------------------------------------ */
+/* --- refused nodes ---------------------------------------------------------------------------- */
 static void refuse_node(tc_ctx *ctx, const tc_node *node) {
     if (tc_node_has(node, TC_CONTROL)) {
         tc_error(ctx, TC_UNSUPPORTED, node, "gradients through nested graphs are not supported");
@@ -94,18 +90,18 @@ static void refuse_node(tc_ctx *ctx, const tc_node *node) {
     tc_hint_way_around(ctx, node);
 }
 
-/* The op has gradient rules, but by its names or its guards none of them fits this node. */
+/* The op has gradient rules, but none of them fits this node's attributes, types or shapes. */
 static tc_status refuse_form(tc_ctx *ctx, const tc_node *node) {
     tc_error(ctx, TC_UNSUPPORTED, node, "no gradient rule of the op fits this node");
-    tc_hint(ctx, "freeze what comes before it (--freeze=GLOB), or add a rule that does (--rules=FILE)");
+    tc_hint(ctx, "freeze the weights before it (--freeze=GLOB), or add a rule that fits (--rules=FILE)");
     return TC_UNSUPPORTED;
 }
 
-/* Names every op on the way that has no gradient, each kind once, before anything is changed. */
+/* Reports every op on the way that has no gradient, each kind once, before the graph changes. */
 static tc_status check_ops(tc_ctx *ctx, const tc_graph *graph, const tc_rule_set *rules, const tc_flow *flow) {
     tc_map *refused = tc_map_create(ctx->arena);
     TC_FOR_NODES(node, graph) {
-        bool on_path = false; /* nothing flows through a StopGradient, but its result may be what is asked for */
+        bool on_path = false; /* a StopGradient passes nothing on, but the file may ask for its result's gradient */
         for (uint32_t i = 0; i < node->n_outputs && !tc_node_has(node, TC_NO_GRADIENT); i++)
             on_path = on_path || tc_flow_has(flow, tc_output(node, i), TC_FLOW_NEEDED);
         if (!on_path || tc_gradient_exists(rules, node))
@@ -119,7 +115,7 @@ static tc_status check_ops(tc_ctx *ctx, const tc_graph *graph, const tc_rule_set
 }
 
 /* --- the backward pass ------------------------------------------------------------------------ */
-typedef struct partial { /* contributions to one value's gradient */
+typedef struct partial { /* the contributions to one value's gradient */
     tc_value **values;
     size_t n, cap;
 } partial;
@@ -145,7 +141,7 @@ static void contribute(backward *b, const tc_value *value, tc_value *gradient) {
     p->values[p->n++] = gradient;
 }
 
-/* The sum of what was contributed, or NULL. It takes the name <value>_grad where its own was made up here. */
+/* The sum of the contributions, or NULL. A sum without a name of its own becomes <value>_grad. */
 static tc_status collect(backward *b, tc_value *value, tc_value **out_gradient) {
     *out_gradient = NULL;
     if (!value || value->id >= b->flow->n || b->partials[value->id].n == 0)
@@ -207,15 +203,16 @@ static tc_status all_nodes_backward(backward *b, tc_value *loss) {
 }
 
 /* --- outputs ---------------------------------------------------------------------------------- */
-/* A value that can carry the output's name: made by the backward pass and not an output yet. */
+/* A value that can take the output's name: the backward pass makes it, and it is not an output yet. */
 static bool can_be_output(const backward *b, const tc_value *value) {
     return value->id >= b->flow->n && value->producer && value->n_graph_outputs == 0;
 }
 
-/* The name and layout that --names=pytorch gives the weight's gradient; NULL: the file's. A part of a parameter keeps
- * the file's name: it has not the parameter's shape. */
+/* The name and layout that --names=pytorch gives the weight's gradient; NULL: the file's own. A part of a parameter
+ * keeps the file's name, because its shape is not the parameter's. */
 static const tc_torch_name *torch_name_of(const backward *b, const tc_value *weight) {
-    bool asked = b->env->options->torch_names && !b->env->options->update.optimizer; /* gradients stay inside */
+    bool asked = b->env->options->torch_names &&
+                 !b->env->options->update.optimizer; /* gradients of these stay inside the graph */
     const tc_torch_name *name = asked ? tc_torch_name_of(b->env->summary, weight->name) : NULL;
     return name && name->layout != TC_TORCH_ROWS ? name : NULL;
 }
@@ -228,7 +225,7 @@ static tc_value *in_layout(tc_build *g, tc_torch_layout layout, tc_value *gradie
     return gradient;
 }
 
-/* Zeros where the value changes nothing. */
+/* Zeros where the value does not influence the loss. */
 static tc_status gradient_of(backward *b, tc_build *g, tc_value *value, tc_value **out_gradient) {
     TC_TRY(collect(b, value, out_gradient));
     if (!*out_gradient)
@@ -261,15 +258,15 @@ static tc_status add_gradient_output(backward *b, tc_value *weight) {
     return g.status;
 }
 
-/* `node`: the first of the backward pass. */
-static void mark_behind(const tc_node *node) {
+/* `node`: the first node of the backward pass. */
+static void mark_backward(const tc_node *node) {
     for (; node; node = node->next)
         for (uint32_t i = 0; i < node->n_outputs; i++)
             if (node->outputs[i])
                 node->outputs[i]->role = TC_ROLE_BACKWARD;
 }
 
-/* A file may call another output the loss, of a backward pass it lost. */
+/* A file that lost its backward pass may call another output the loss. */
 static void mark_loss(tc_value *loss) {
     const tc_graph *graph = loss->graph;
     for (uint32_t i = 0; i < graph->n_outputs; i++)
@@ -278,7 +275,7 @@ static void mark_loss(tc_value *loss) {
     loss->role = TC_ROLE_LOSS;
 }
 
-/* To be ended by destroying the pool's arena. */
+/* The caller destroys the pool's arena. */
 static backward begin(tc_pass_env *env, tc_graph *graph, const tc_flow *flow, tc_rule_set *rules) {
     tc_arena *scratch = tc_arena_create();
     backward b = {.env = env, .graph = graph, .rules = rules, .flow = flow, .pool = {scratch, tc_map_create(scratch)}};
@@ -292,7 +289,7 @@ static tc_status run_backward(tc_pass_env *env, tc_graph *graph, tc_value *loss,
     const tc_node *end = graph->last;
     tc_status status = all_nodes_backward(&b, loss);
     mark_loss(loss);
-    mark_behind(end ? end->next : graph->first);
+    mark_backward(end ? end->next : graph->first);
     for (size_t i = 0; i < flow->n_trained && status == TC_OK; i++)
         status = add_gradient_output(&b, flow->trained[i]);
     tc_torch_keep_names(env, graph->model, flow->trained, flow->n_trained);
@@ -314,7 +311,7 @@ tc_status tc_gradients_of(tc_pass_env *env, tc_rule_set *rules, tc_graph *graph,
         g.label = grad_label(&b, xs[i]->name);
         status = gradient_of(&b, &g, xs[i], &out_gradients[i]);
     }
-    mark_behind(end ? end->next : graph->first);
+    mark_backward(end ? end->next : graph->first);
     tc_arena_destroy(b.pool.arena);
     return status;
 }
@@ -324,7 +321,7 @@ static void warn_dropout(tc_ctx *ctx, const tc_graph *graph, const tc_flow *flow
         if (!tc_node_is(node, "", "Dropout") || tc_input(node, 2) ||
             !tc_flow_has(flow, tc_output(node, 0), TC_FLOW_NEEDED))
             continue;
-        tc_warn(ctx, node, "Dropout without training_mode drops nothing; it was probably meant to");
+        tc_warn(ctx, node, "Dropout without training_mode drops nothing, probably by mistake");
         tc_hint_dropout(ctx);
         return;
     }
@@ -342,7 +339,7 @@ static tc_status differentiate(tc_pass_env *env, tc_graph *graph, tc_value *loss
     return flow.n_trained == 0 ? TC_OK : run_backward(env, graph, loss, &flow, rules);
 }
 
-/* The graph's own backward pass stays; --loss may only name its loss. */
+/* The graph's own backward pass stays, so --loss may only name its loss. */
 static tc_status keep_backward(tc_pass_env *env, tc_graph *graph) {
     tc_settle_loss(env, graph);
     TC_TRY(tc_check_loss(env, graph));
@@ -352,7 +349,7 @@ static tc_status keep_backward(tc_pass_env *env, tc_graph *graph) {
     return TC_OK;
 }
 
-/* `loss` NULL: the file's own Gradient nodes tell what is asked for. */
+/* `loss` NULL: the file's own Gradient nodes say which gradients to build. */
 static tc_status differentiate_or_answer(tc_pass_env *env, tc_graph *graph, tc_value *loss, tc_rule_set *rules) {
     if (loss)
         return differentiate(env, graph, loss, rules);

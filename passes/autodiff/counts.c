@@ -1,14 +1,14 @@
-/* counts.c: the pass that finds out what a scalar is a mean of, so that batches of unequal weight make the number that
- * one batch of all their samples would have made: Loss = sum_i C_i Loss_i / sum_i C_i, where C_i is what the loss of
- * batch i divides by: labels that are not ignored, the sum of their weights, of a mask. From the scalar back, it is
- * taken apart into terms, each
+/* counts.c: a pass that finds out which mean a scalar is. Batches of unequal weight can then be combined into the
+ * number of one large batch: Loss = sum_i C_i Loss_i / sum_i C_i. C_i is the divisor of the loss of batch i: the
+ * number of labels that are not ignored, or the sum of their weights, or the sum of a mask. The pass splits the
+ * scalar into terms, from the result backwards. A term is
  *
- *     a mean of samples     mean over the first axis, or what depends on no data: C_i are the samples
+ *     a mean of samples     a mean over the first axis, or a value that depends on no data: C_i are the samples
  *     a counted mean        a loss of labels, or a Div of two sums: C_i is a value of the graph
- *     a sum                 adds up over batches, and is divided by nothing
+ *     a sum                 it adds up over batches, and nothing divides it
  *
- * Of the loss of a training graph, where terms count differently, each is multiplied by a graph input (1 where nothing
- * is bound), which who trains sets. Of every scalar of a graph for evaluation, terms and counts become outputs. */
+ * If the terms of a training graph's loss have different counts, each is multiplied by a graph input (1 by default),
+ * which the training program sets. In a graph for evaluation, terms and counts of every scalar become outputs. */
 #include "passes/canonical/canonical.h"
 #include "passes/weights/choose_loss.h"
 #include "compiler/build/build.h"
@@ -16,36 +16,36 @@
 #include "compiler/ir/ops.h"
 #include <string.h>
 
-/* What a value depends on. OF_ALL: it has no axis of samples, but is of them, as the sum of a mask is; OF_OTHERS: its
- * elements are of one sample each, and depend on others: they were multiplied by such a number. */
+/* What a value depends on. OF_ALL: it has no axis of samples but summarizes them, as the sum of a mask does.
+ * OF_OTHERS: each element belongs to one sample but depends on others, because it was multiplied by such a summary. */
 enum { OF_DATA = 1, OF_WEIGHTS = 2, OF_ALL = 4, OF_OTHERS = 8 };
-enum { MOST_STEPS = 2000 }; /* of one scalar */
+enum { MOST_STEPS = 2000 }; /* for one scalar */
 
 typedef struct term {
     tc_value *value, *scale; /* scale NULL: 1 */
-    tc_value *weights;       /* of the value's elements, which are summed; NULL: 1 */
+    tc_value *weights;       /* of the value's elements, which are added up; NULL: 1 */
     tc_node *user;           /* reads it as operand `index`; NULL: it is the scalar itself */
     uint32_t index;
-    tc_value *count;        /* NULL: samples */
-    tc_value *behind_guard; /* the count before it was kept from 0; NULL: it is not */
+    tc_value *count;     /* NULL: the number of samples */
+    tc_value *unguarded; /* the count before a Max, Clip or Add kept it from 0; NULL: there is none */
     bool adds_up, is_fixed;
 } term;
 
 typedef struct counting {
     tc_pass_env *env;
     tc_graph *graph;
-    const uint8_t *depends; /* by value id, of values that were there before */
+    const uint8_t *depends; /* by value id, for values of the original graph */
     uint32_t n_depends;
     tc_build g; /* makes nodes at the end of the graph */
     term *terms;
     size_t n, cap;
-    const tc_node *unknown; /* the first whose count is not known */
-    uint32_t steps;         /* taken of MOST_STEPS: sums of sums share operands, and chains of them are long */
+    const tc_node *unknown; /* the first node whose count is not known */
+    uint32_t steps;         /* compared with MOST_STEPS: sums of sums share operands, and chains of them are long */
 } counting;
 
 static void weigh(counting *c, term t);
 
-/* --- what values depend on -------------------------------------------------------------------- */
+/* --- dependences ------------------------------------------------------------------------------ */
 
 static bool depends(const counting *c, const tc_value *value, int on) {
     return value && value->id < c->n_depends && (c->depends[value->id] & on);
@@ -60,7 +60,7 @@ static bool is_of_samples(const tc_value *input) {
     return (own_dependence(input) & OF_DATA) && tc_value_rank(input) >= 1;
 }
 
-/* Each batch is known to be of one sample. */
+/* Whether each batch is known to be one sample. */
 static bool is_single(const tc_graph *graph) {
     bool any = false;
     for (uint32_t i = 0; i < graph->n_inputs; i++)
@@ -81,7 +81,7 @@ static bool is_one(const tc_graph *graph, const tc_value *value) {
     return tc_value_rank(value) == 0 || (tc_value_rank(value) > 0 && count == 1 && !is_single(graph));
 }
 
-/* Whether samples still have an axis: no size is known to depend on them where all are numbers. */
+/* Whether samples still have an axis. If all sizes are numbers, none is known to depend on the samples. */
 static bool has_samples(const tc_graph *graph, const tc_value *value) {
     bool all_known = true, known = true;
     for (uint32_t i = 0; i < graph->n_inputs; i++)
@@ -92,7 +92,7 @@ static bool has_samples(const tc_graph *graph, const tc_value *value) {
     return all_known || !known;
 }
 
-/* Samples by samples, as similarities are. */
+/* A matrix of samples by samples, such as similarities. */
 static bool is_of_pairs(const tc_graph *graph, const tc_value *value) {
     for (uint32_t i = 0; tc_value_rank(value) >= 2 && i < graph->n_inputs; i++) {
         int axes = 0;
@@ -181,7 +181,7 @@ static tc_value *total(counting *c, tc_value *x) {
 
 static tc_value *size_of(counting *c, tc_value *x) { return tc_build_cast(&c->g, TC_OP(&c->g, "Size", x), TC_FLOAT); }
 
-/* Of labels that are not ignored, or the sum of their weights: in the form in which restore_smoothing.c has it. */
+/* The number of labels that are not ignored, or the sum of their weights, as in restore_smoothing.c. */
 static tc_value *count_labels(counting *c, const tc_node *node, tc_value *labels, tc_value *weights) {
     tc_build *g = &c->g;
     tc_value *ignored = NULL, *each = NULL;
@@ -198,7 +198,7 @@ static tc_value *count_labels(counting *c, const tc_node *node, tc_value *labels
     return total(c, TC_OP(g, "Where", ignored, tc_build_like(g, each, 0), each));
 }
 
-/* Scores, or X and W of the last product; then labels, bias, weights. */
+/* Scores, or X and W of the last product; then labels, bias and weights. */
 static void weigh_loss(counting *c, term t, tc_node *node) {
     bool linear = strcmp(node->op_type, "LinearCrossEntropy") == 0;
     tc_value *labels = tc_input(node, linear ? 2 : 1), *weights = tc_input(node, linear ? 4 : 2);
@@ -224,7 +224,8 @@ static bool is_size(const tc_value *value) {
     return false;
 }
 
-/* Behind what keeps a divisor from being 0, or changes its type: y of Max(y, 1), Clip(y, 1e-9), Add(y, 1e-8). */
+/* Skips ops that keep a divisor from being 0, or change its type: returns y of Max(y, 1), Clip(y, 1e-9), Add(y,
+ * 1e-8). */
 static tc_value *without_guard(tc_value *value) {
     static const char *const guards[] = {"Max", "Clip", "Add"};
     tc_value *made = value;
@@ -242,7 +243,7 @@ static tc_value *without_guard(tc_value *value) {
     return value;
 }
 
-/* What all terms of the value are. */
+/* Whether all terms of the value are sums, or all are means of samples. */
 static enum { MIXED, SUMS, SAMPLES } terms_of(counting *c, tc_value *value) {
     size_t first = c->n;
     const tc_node *unknown = c->unknown;
@@ -259,7 +260,7 @@ static enum { MIXED, SUMS, SAMPLES } terms_of(counting *c, tc_value *value) {
     return !known ? MIXED : sums ? SUMS : samples ? SAMPLES : MIXED;
 }
 
-/* What the value is a mean of: x of a view of ReduceMean(x), of samples. NULL: it is none. */
+/* The value whose mean this one is: x of a view of ReduceMean(x) over samples. NULL: it is no mean. */
 static tc_value *meant(counting *c, tc_value *value) {
     if (terms_of(c, value) != SAMPLES)
         return NULL;
@@ -268,13 +269,13 @@ static tc_value *meant(counting *c, tc_value *value) {
     return value->producer && tc_node_is(value->producer, "", "ReduceMean") ? tc_input(value->producer, 0) : NULL;
 }
 
-/* y, or y times the elements that it is a mean of. */
+/* y, or y times the number of elements of the mean. */
 static tc_value *times(counting *c, tc_value *y, tc_value *of) {
     y = tc_build_cast(&c->g, y, TC_FLOAT);
     return of ? TC_OP(&c->g, "Mul", y, size_of(c, of)) : y;
 }
 
-/* x / y: y of data; both sums, or both means; x is one, or `always`. */
+/* x / y, where y depends on data. Both are sums, or both are means; x is one, or `always` is set. */
 static void weigh_quotient(counting *c, term t, tc_node *node, tc_value *x, tc_value *y, bool always) {
     tc_value *guarded = without_guard(y);
     bool sum = always || terms_of(c, x) == SUMS, counts = is_size(guarded) || terms_of(c, guarded) == SUMS;
@@ -283,7 +284,7 @@ static void weigh_quotient(counting *c, term t, tc_node *node, tc_value *x, tc_v
         add_unknown(c, t, node);
         return;
     }
-    t.behind_guard = guarded == y || of ? NULL : times(c, guarded, NULL);
+    t.unguarded = guarded == y || of ? NULL : times(c, guarded, NULL);
     add_counted(c, t, times(c, y, of));
 }
 
@@ -298,14 +299,14 @@ static void weigh_division(counting *c, term t, tc_node *node) {
     weigh(c, x);
 }
 
-/* --- one op after the other ------------------------------------------------------------------- */
+/* --- one op after another --------------------------------------------------------------------- */
 
 /* One for each of the value's elements. */
 static bool are_weights(const tc_value *by, const tc_value *value) {
     return tc_value_rank(by) == 1 && tc_same_shape(by, value);
 }
 
-/* A mean of all rows times all by those that a mask picks (masked_sums.c), or a sum times 1 / y. */
+/* A mean over all rows, times all rows by those that a mask picks (masked_sums.c), or a sum times 1 / y. */
 static void weigh_product(counting *c, term t, tc_node *node) {
     for (uint32_t i = 0; i < 2; i++) {
         tc_value *by = tc_input(node, 1 - i);
@@ -353,7 +354,7 @@ static void weigh_choice(counting *c, term t, tc_node *node) {
     add_unknown(c, t, node);
 }
 
-/* y of data, by which (x / y).sum() divides x, that depends on no other sample but by y: of (x w / y).sum(), too. */
+/* y, which depends on data, of (x / y).sum() or (x w / y).sum(): x depends on other samples only through y. */
 static tc_value *divisor_of(const counting *c, const tc_value *x) {
     static const char *const through[] = {"Neg", "Reshape", "Cast", "Unsqueeze", "Squeeze", "Expand"};
     while (x && x->producer) {
@@ -382,7 +383,7 @@ static bool is_stack(const counting *c, const tc_node *node) {
     return ones;
 }
 
-/* Numbers that have no axis of samples. */
+/* Numbers without an axis of samples. */
 static bool are_numbers(const counting *c, const tc_value *x) {
     const tc_value *weighed = x->producer && tc_node_is(x->producer, "", "Mul") ? tc_input(x->producer, 0) : x;
     return is_one(c->graph, x) || !has_samples(c->graph, x) || is_stack(c, weighed->producer);
@@ -390,8 +391,8 @@ static bool are_numbers(const counting *c, const tc_value *x) {
 
 static bool count_alike(const counting *c, size_t first);
 
-/* x: numbers without an axis of samples, of which t is a sum: what they are all of, or the terms of each, as of
- * torch.stack((a, b)).mean(). */
+/* x: numbers without an axis of samples whose sum is t. Either the terms of x as a whole, or those of each element,
+ * as for torch.stack((a, b)).mean(). */
 static void weigh_numbers(counting *c, term t, tc_node *node, term x) {
     size_t first = c->n;
     bool each = true;
@@ -405,7 +406,7 @@ static void weigh_numbers(counting *c, term t, tc_node *node, term x) {
     bool alike = !x.is_fixed && c->unknown == unknown && count_alike(c, first);
     c->n = first;
     t.count = x.count;
-    t.behind_guard = x.behind_guard;
+    t.unguarded = x.unguarded;
     t.adds_up = x.adds_up;
     if (alike)
         add_term(c, t);
@@ -435,7 +436,7 @@ static void weigh_reduction(counting *c, term t, tc_node *node) {
     }
 }
 
-/* Of two vectors: dot(losses, mask), or numbers by weights. */
+/* A product of two vectors: dot(losses, mask), or numbers by weights. */
 static void weigh_contraction(counting *c, term t, tc_node *node) {
     for (uint32_t i = 0; i < 2; i++) {
         tc_value *x = tc_input(node, i), *by = tc_input(node, 1 - i);
@@ -512,9 +513,9 @@ static void weigh(counting *c, term t) {
     add_unknown(c, t, node);
 }
 
-/* --- what is made of it ----------------------------------------------------------------------- */
+/* --- results ---------------------------------------------------------------------------------- */
 
-/* Computes the same; a few nodes deep. */
+/* Whether two nodes compute the same; looks a few nodes deep. */
 static bool is_same(const tc_value *a, const tc_value *b, int depth) {
     double x, y;
     if (a == b || !a || !b || depth == 0)
@@ -530,7 +531,7 @@ static bool is_same(const tc_value *a, const tc_value *b, int depth) {
     return true;
 }
 
-/* One way of counting serves for all terms: what depends on no data counts as the others do, unless they add up. */
+/* Whether all terms can share one count. A term without data takes the count of the others, unless they are sums. */
 static bool count_alike(const counting *c, size_t begin) {
     const term *first = NULL;
     bool fixed = false;
@@ -540,7 +541,7 @@ static bool count_alike(const counting *c, size_t begin) {
         if (t->is_fixed)
             continue;
         if (first && (first->adds_up != t->adds_up || !is_same(first->count, t->count, 8) ||
-                      !is_same(first->behind_guard, t->behind_guard, 8)))
+                      !is_same(first->unguarded, t->unguarded, 8)))
             return false;
         first = first ? first : t;
     }
@@ -555,7 +556,7 @@ static void note_term(counting *c, const tc_value *score, const term *t, tc_coun
     s->counted[s->n_counted++] = names;
 }
 
-/* Terms times factors: 0 leaves one out, also where it is NaN, since nothing counts. */
+/* Terms times factors. A factor of 0 removes a term even if it is NaN, because its count is 0. */
 static tc_status add_factor(counting *c, const tc_value *score, const term *t, size_t at) {
     tc_graph *graph = c->graph;
     const char *name = tc_arena_printf(c->env->ctx->arena, "tempo.factor.%zu", at);
@@ -574,7 +575,7 @@ static tc_status add_factor(counting *c, const tc_value *score, const term *t, s
     return TC_OK;
 }
 
-/* As the output tempo.WHAT.AT.SCORE; NULL where there is none. */
+/* The output tempo.WHAT.AT.SCORE; NULL if there is none. */
 static tc_status show(counting *c, tc_value *value, const char *what, size_t at, const tc_value *score,
                       const char **out_name) {
     if (!value)
@@ -594,12 +595,12 @@ static tc_status show_term(counting *c, const tc_value *score, const term *t, si
         value = TC_OP(&c->g, "Mul", value, tc_build_cast(&c->g, t->scale, tc_value_dtype(value)));
     TC_TRY(show(c, value, "part", at, score, &names.part));
     TC_TRY(show(c, t->count, "count", at, score, &names.count));
-    TC_TRY(show(c, t->behind_guard, "behind", at, score, &names.behind_guard));
+    TC_TRY(show(c, t->unguarded, "behind", at, score, &names.unguarded));
     note_term(c, score, t, names);
     return TC_OK;
 }
 
-/* Nothing to tell of a mean of samples. */
+/* A mean of samples needs no outputs. */
 static bool is_plain(const counting *c) {
     bool plain = true;
     for (size_t i = 0; i < c->n; i++)
@@ -608,32 +609,32 @@ static bool is_plain(const counting *c) {
 }
 
 static tc_status count_score(counting *c, tc_value *score) {
-    bool tells = c->env->options->counting == TC_COUNT_TELL;
+    bool shows = c->env->options->counting == TC_COUNT_OUTPUT;
     c->n = c->steps = 0;
     c->unknown = NULL;
     weigh(c, (term){.value = score});
     TC_TRY(c->g.status);
     if (c->unknown && !c->env->summary->uncounted)
         c->env->summary->uncounted = tc_arena_printf(c->env->ctx->arena,
-                                                     "'%s': of what it is a mean, its node %s '%s' "
-                                                     "does not tell",
+                                                     "'%s': its node %s '%s' does not show over which "
+                                                     "elements it is a mean",
                                                      tc_quote(c->env->ctx, score->name), c->unknown->op_type,
                                                      tc_quote(c->env->ctx, tc_node_label(c->unknown)));
-    if (is_plain(c) || (count_alike(c, 0) && !tells))
+    if (is_plain(c) || (count_alike(c, 0) && !shows))
         return TC_OK;
-    if (tells && count_alike(c, 0)) { /* the scalar as a whole is its own term */
+    if (shows && count_alike(c, 0)) { /* the whole scalar is its only term */
         size_t at = 0;
         while (c->terms[at].is_fixed)
             at++;
         return show_term(c, score,
                          &(term){.value = score,
                                  .count = c->terms[at].count,
-                                 .behind_guard = c->terms[at].behind_guard,
+                                 .unguarded = c->terms[at].unguarded,
                                  .adds_up = c->terms[at].adds_up},
                          0);
     }
     for (size_t i = 0; i < c->n; i++)
-        TC_TRY(tells ? show_term(c, score, &c->terms[i], i) : add_factor(c, score, &c->terms[i], i));
+        TC_TRY(shows ? show_term(c, score, &c->terms[i], i) : add_factor(c, score, &c->terms[i], i));
     return TC_OK;
 }
 
@@ -651,7 +652,7 @@ tc_status tc_pass_counts(tc_pass_env *env, tc_model *model) {
         loss = tc_unambiguous_loss(env->options, graph);
         TC_TRY(loss ? count_score(&c, loss) : TC_OK);
     }
-    for (uint32_t i = 0, n = graph->n_outputs; env->options->counting == TC_COUNT_TELL && i < n; i++)
+    for (uint32_t i = 0, n = graph->n_outputs; env->options->counting == TC_COUNT_OUTPUT && i < n; i++)
         if (tc_is_scalar_float(graph->outputs[i]))
             TC_TRY(count_score(&c, graph->outputs[i]));
     tc_remove_dead(graph);

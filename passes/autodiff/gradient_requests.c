@@ -1,6 +1,6 @@
-/* gradient_requests.c: Gradient(y, xs..., zs...) of ai.tempo to the nodes that compute it. xs and zs are the variables
- * that y is a function of: where a node makes one, what lies before it does not count, so its readers read it through a
- * StopGradient meanwhile. */
+/* gradient_requests.c: turns Gradient(y, xs..., zs...) of ai.tempo into the nodes that compute it. y is a function
+ * of the variables xs and zs. If a node makes one of them, the nodes before it do not count, so until the gradient
+ * is built its readers read it through a StopGradient. */
 #include "gradient_requests.h"
 #include "compiler/memory/roles.h"
 #include "compiler/ir/ops.h"
@@ -23,11 +23,11 @@ typedef struct request {
     tc_node *node;
     uint32_t n_xs;
     tc_value **xs;    /* [n_xs] the values themselves */
-    tc_value **stops; /* StopGradients of this request's */
+    tc_value **stops; /* StopGradients of this request */
     size_t n_stops;
 } request;
 
-/* What other nodes read of the value from here on, the request as well. */
+/* The value that other nodes read from here on; the request reads it, too. */
 static void cut_before(request *r, tc_value *value) {
     uint32_t known = r->env->summary->stops;
     if (!value->producer || tc_node_is(value->producer, TC_TEMPO_DOMAIN, "StopGradient"))
@@ -35,7 +35,7 @@ static void cut_before(request *r, tc_value *value) {
     tc_value *stopped = tc_stop_readers(r->env, value);
     if (r->env->summary->stops > known)
         r->stops[r->n_stops++] = stopped;
-    r->env->summary->stops = known; /* slopes of the loss stay those of the file: this one goes */
+    r->env->summary->stops = known; /* slopes of the loss keep the names of the file: this value gives way */
 }
 
 static void drop_cuts(const request *r) {
@@ -92,7 +92,7 @@ static tc_status append(const request *r, tc_rule_set *rules) {
     return TC_OK;
 }
 
-/* The first y that is an output is what the report calls the loss. */
+/* The report calls the first y that is an output the loss. */
 static void mark_loss(tc_value *y) {
     const tc_graph *graph = y->graph;
     bool any = !y->n_graph_outputs || y->role == TC_ROLE_BACKWARD || y->role == TC_ROLE_GRADIENT;
@@ -123,7 +123,7 @@ static tc_status answer(tc_pass_env *env, tc_rule_set *rules, tc_node *node) {
                             tc_quote(env->ctx, x->name), tc_type_text(env->ctx->arena, x->type));
     }
     request r = begin(env, node);
-    note_trained(&r); /* while the node has its outputs */
+    note_trained(&r); /* while the node still has its outputs */
     TC_TRY(append(&r, rules));
     drop_cuts(&r);
     mark_loss(tc_input(node, 0));
@@ -131,27 +131,29 @@ static tc_status answer(tc_pass_env *env, tc_rule_set *rules, tc_node *node) {
     return TC_OK;
 }
 
-/* New weights, moments: what depends on a gradient is of the backward pass. */
+/* New weights and moments: everything that depends on a gradient belongs to the backward pass. */
 static void mark_dependents(tc_graph *graph) {
     TC_FOR_NODES(node, graph) {
-        bool behind = false;
+        bool after = false;
         for (uint32_t i = 0; i < node->n_inputs; i++) {
             const tc_value *value = tc_input(node, i);
-            behind = behind || (value && (value->role == TC_ROLE_BACKWARD || value->role == TC_ROLE_GRADIENT));
+            after = after || (value && (value->role == TC_ROLE_BACKWARD || value->role == TC_ROLE_GRADIENT));
         }
-        for (uint32_t i = 0; behind && i < node->n_outputs; i++)
+        for (uint32_t i = 0; after && i < node->n_outputs; i++)
             if (node->outputs[i] && node->outputs[i]->role == TC_ROLE_NONE)
                 node->outputs[i]->role = TC_ROLE_BACKWARD;
     }
 }
 
-/* Each order of a derivative is twice the one before it, or more, and each answer walks over the graph. */
+/* Each derivative has at least twice as many nodes as the one before, and each request walks over the graph. */
 static tc_status check_growth(tc_ctx *ctx, const tc_node *node, uint32_t n, uint32_t nodes_before) {
     if (n < MOST_REQUESTS && node->graph->n_nodes <= MOST_GROWTH + MOST_TIMES * nodes_before)
         return TC_OK;
-    tc_error(ctx, TC_LIMIT, node, "the file asks for too many gradients: this is number %u, behind %u nodes", n + 1,
+    tc_error(ctx, TC_LIMIT, node, "the file asks for too many gradients: this is number %u, after %u nodes", n + 1,
              node->graph->n_nodes);
-    tc_hint(ctx, "%d is the limit, or %d nodes and %d times those of the file, as gradients of gradients grow",
+    tc_hint(ctx,
+            "the limit is %d gradients, or %d nodes and %d times those of the file, because gradients "
+            "of gradients grow",
             MOST_REQUESTS, MOST_GROWTH, MOST_TIMES);
     return TC_LIMIT;
 }
@@ -160,7 +162,7 @@ tc_status tc_answer_requests(tc_pass_env *env, tc_rule_set *rules, tc_graph *gra
     uint32_t n = 0, nodes_before = graph->n_nodes;
     if (env->options->n_selection > 0 || env->options->train_list)
         tc_warn(env->ctx, NULL,
-                "--train, --train-list and --freeze decide nothing: the file asks for gradients itself");
+                "--train, --train-list and --freeze have no effect: the file itself names its gradients");
     for (tc_node *node = graph->first, *next; node; node = next) {
         next = node->next;
         if (!is_request(node))
@@ -171,7 +173,7 @@ tc_status tc_answer_requests(tc_pass_env *env, tc_rule_set *rules, tc_graph *gra
     }
     TC_TRY(tc_infer_graph(env->ctx, graph));
     mark_dependents(graph);
-    tc_note(env->ctx, NULL, "gradients are those that %u Gradient node%s of the file ask%s for: no others are appended",
-            n, n > 1 ? "s" : "", n > 1 ? "" : "s");
+    tc_note(env->ctx, NULL, "gradients are those of the file's %u Gradient node%s; no others are appended", n,
+            n > 1 ? "s" : "");
     return TC_OK;
 }

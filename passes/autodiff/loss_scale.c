@@ -1,11 +1,11 @@
-/* loss_scale.c: what the backward pass starts from, the gradient of the loss for itself: one, or the graph input
- * tempo.loss_scale. With a scale, gradients of 16 bits that would vanish stay numbers; whoever trains divides them by
- * it again (Micikevicius et al., Mixed Precision Training, 2018, section 3.2). */
+/* loss_scale.c: the first gradient of the backward pass, that of the loss for itself: one, or the graph input
+ * tempo.loss_scale. With a scale, 16-bit gradients that would round to 0 stay numbers; the training program divides
+ * them by it again (Micikevicius et al., Mixed Precision Training, 2018, section 3.2). */
 #include "loss_scale.h"
 #include "compiler/ir/ops.h"
 #include "passes/precision/precision.h"
 
-/* The graph input, a float of one element; where nothing is bound to it, it is 1. */
+/* The graph input: a float of one element, 1 by default. */
 static tc_status scale_input(tc_pass_env *env, tc_graph *graph, tc_value **out_scale) {
     tc_value *scale = *out_scale = tc_map_get(graph->names, TC_LOSS_SCALE_INPUT);
     if (!scale) {
@@ -57,6 +57,6 @@ tc_status tc_loss_scale_kept(tc_pass_env *env) {
     if (!env->options->loss_scale)
         return TC_OK;
     tc_error(env->ctx, TC_USAGE, NULL, "--loss-scale: the graph holds a backward pass already");
-    tc_hint(env->ctx, "leave it out, or compile the model that the graph was made of");
+    tc_hint(env->ctx, "omit the option, or compile the model without its backward pass");
     return TC_USAGE;
 }

@@ -1,4 +1,4 @@
-/* stop_gradient.c: StopGradient in front of readers, and away again. */
+/* stop_gradient.c: inserts StopGradient before readers of a value, and removes it again. */
 #include "stop_gradient.h"
 #include "compiler/ir/clone.h"
 #include "compiler/ir/ops.h"

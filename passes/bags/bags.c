@@ -1,29 +1,27 @@
-/* bags.c: a Loop whose turn k reduces the rows between two neighbours of a table, table[k] and table[k + 1], and whose
- * results are stacked, or put into a sequence that is joined, becomes one reduction of all bags (bags_build.c).
- * PyTorch's exporters write EmbeddingBag so: TorchScript with rows looked up in the turn, dynamo with a sequence and
- * branches for empty bags and for the last one.
- *
- * A turn is read as what it means: each of its values is the turn's number, an element of a table, rows cut out, how
- * many these are, what they come to. What is done to rows one by one in the turn is done to all rows before the loop.
- */
+/* bags.c: replaces a Loop over bags of rows by one reduction of all bags (bags_build.c). Iteration k of such a Loop
+ * reduces the rows between two neighbours of a table, table[k] and table[k + 1]; its results are stacked, or put
+ * into a sequence that is concatenated. PyTorch's exporters write EmbeddingBag in this way: TorchScript looks rows
+ * up in the iteration; dynamo uses a sequence, and branches for empty bags and for the last one.
+ * The loop's body is read by meaning: each of its values is the iteration number, an element of a table, rows cut
+ * out, their number, or their reduction. Ops that treat rows one by one are applied to all rows before the loop. */
 #include "bags.h"
 #include "compiler/shape/shape.h"
 
-enum { NOWHERE = -1, AT_END = -2 }; /* where rows end: at no known place, at the last row of all */
+enum { NOWHERE = -1, AT_END = -2 }; /* the end of rows: at an unknown position, at the last row of all */
 
 typedef enum meaning_kind {
-    UNKNOWN, /* nothing else fits */
-    OUTSIDE, /* a value from around the loop */
+    UNKNOWN, /* no other meaning fits */
+    OUTSIDE, /* a value from outside the loop */
     NUMBER,  /* `shift` */
-    TURN,    /* the turn's number + shift */
-    PICK,    /* value[turn + shift] */
-    ROWS,    /* rows of `value`, from table[turn + from] to table[turn + to] */
-    COUNT,   /* how many rows these are */
+    TURN,    /* the iteration number + shift */
+    PICK,    /* value[iteration + shift] */
+    ROWS,    /* rows of `value`, from table[iteration + from] to table[iteration + to] */
+    COUNT,   /* the number of these rows */
     ZEROS,   /* zeros */
     BAG,     /* the reduction of rows */
     EMPTY,   /* whether there are no rows; ANY: whether there are some */
     ANY,
-    LAST, /* whether this is the last turn */
+    LAST, /* whether this is the last iteration */
 } meaning_kind;
 
 typedef struct meaning {
@@ -40,8 +38,8 @@ typedef struct reader {
     tc_node *loop;
     tc_graph *body;
     tc_map *known;    /* tc_value -> meaning */
-    tc_value *count;  /* the number of turns, from around the loop */
-    tc_value *number; /* the body's value that counts turns, beside its first input; or NULL */
+    tc_value *count;  /* the number of iterations, from outside the loop */
+    tc_value *number; /* the body's value that counts iterations, beside its first input; or NULL */
     int depth;
 } reader;
 
@@ -54,7 +52,7 @@ static meaning operand(reader *r, const tc_node *node, uint32_t index) {
     return value ? means(r, value) : unknown;
 }
 
-/* --- what is known ---------------------------------------------------------------------------- */
+/* --- known numbers ---------------------------------------------------------------------------- */
 
 static bool is_number(reader *r, tc_value *value, int64_t *out_number) {
     const tc_contents *known = value ? tc_value_contents(r->model, value) : NULL;
@@ -64,7 +62,7 @@ static bool is_number(reader *r, tc_value *value, int64_t *out_number) {
     return true;
 }
 
-/* The only element as a dim, which may be symbolic; unknown where it is not known. */
+/* The only element as a dim, which may be symbolic; unknown if it is not known. */
 static tc_dim only_dim(reader *r, tc_value *value) {
     const tc_contents *known = tc_value_contents(r->model, value);
     return known && known->count == 1 && !tc_dtype_is_float(known->dtype) ? known->items[0].i : tc_dim_unknown();
@@ -86,7 +84,7 @@ static bool is_zeros(const tc_tensor *tensor) {
     return true;
 }
 
-/* Whether the operand is absent, or a list of axis 0 alone. */
+/* Whether the operand is absent, or a list with axis 0 alone. */
 static bool along_first(reader *r, const tc_node *node, uint32_t index, bool may_lack) {
     int64_t axis = -1;
     tc_value *axes = tc_input(node, index);
@@ -100,7 +98,7 @@ static bool same_rows(meaning a, meaning b) {
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* The same op on all rows, before the loop; `operands` are whole. */
+/* The same op on all rows, before the loop; `operands` are complete. */
 static meaning on_all(reader *r, const tc_node *node, meaning rows, tc_value *const *operands) {
     tc_build *g = &r->insert.g;
     tc_node *whole = tc_build_node(g, node->domain, node->op_type, node->n_inputs, operands, 1);
@@ -110,7 +108,7 @@ static meaning on_all(reader *r, const tc_node *node, meaning rows, tc_value *co
     return rows;
 }
 
-/* An op that treats each row alike: its operands are rows, the same ones, or the first is. */
+/* An op that treats each row alike: all its operands are the same rows, or only the first is rows. */
 static meaning row_by_row(reader *r, const tc_node *node, uint32_t n_rows) {
     tc_value *operands[3] = {NULL};
     meaning first = operand(r, node, 0);
@@ -146,7 +144,7 @@ static meaning read_slice(reader *r, const tc_node *node) {
     return rows;
 }
 
-/* table[turn + shift], where the table may be the tail of another one. */
+/* table[iteration + shift]; the table may be the tail of another one. */
 static meaning pick(reader *r, tc_value *table, int64_t shift) {
     const tc_node *slice = table->producer;
     int64_t from, step = 1;
@@ -167,7 +165,7 @@ static meaning read_gather(reader *r, const tc_node *node) {
     return unknown;
 }
 
-/* Rows stay rows while what changes lies behind the first axis; numbers of one element are what they are. */
+/* Rows stay rows if the op changes only axes after the first one; numbers of one element keep their meaning. */
 static meaning read_view(reader *r, const tc_node *node) {
     meaning m = operand(r, node, 0);
     if (m.kind == ROWS) {
@@ -206,7 +204,7 @@ static meaning read_sum(reader *r, const tc_node *node) {
     meaning count = {.kind = COUNT, .table = b.value, .from = b.shift, .to = NOWHERE};
     if (a.kind == PICK && a.value == b.value)
         count.to = a.shift;
-    else if (!tc_dim_is_unknown(only_dim(r, tc_input(node, 0)))) /* of all rows: divide() asks */
+    else if (!tc_dim_is_unknown(only_dim(r, tc_input(node, 0)))) /* of all rows: divide() tests it */
         count = (meaning){.kind = COUNT, .value = tc_input(node, 0), .table = b.value, .from = b.shift, .to = AT_END};
     return count.to == NOWHERE ? unknown : count;
 }
@@ -224,7 +222,7 @@ static meaning read_equal(reader *r, const tc_node *node) {
     meaning a = operand(r, node, 0), b = operand(r, node, 1);
     if (a.kind == PICK && b.kind == PICK && a.value == b.value && (a.shift == b.shift + 1 || b.shift == a.shift + 1))
         return (meaning){.kind = EMPTY, .table = a.value, .from = a.shift < b.shift ? a.shift : b.shift};
-    int a_at = a.kind == TURN ? 0 : 1; /* which operand is the turn's number */
+    int a_at = a.kind == TURN ? 0 : 1; /* which operand is the iteration number */
     a = a_at ? b : a;
     tc_dim last = only_dim(r, tc_input(node, a_at ? 0 : 1));
     tc_dim turns = tc_dim_sub(r->model->dims, only_dim(r, r->count), tc_dim_const(1));
@@ -260,7 +258,7 @@ static meaning read_if(reader *r, const tc_node *node) {
             then.reduction != otherwise.reduction || !same_rows(then, otherwise))
             return unknown;
         return otherwise;
-    case ANY: /* of none both are 0 */
+    case ANY: /* both are 0 for no rows */
         return then.kind == BAG && otherwise.kind == BAG && same_rows(condition, then) && same_rows(then, otherwise) &&
                        then.value == otherwise.value
                    ? then
@@ -289,7 +287,7 @@ static meaning read_row_max(reader *r, const tc_node *node) { return reduce(r, n
 static meaning read_product(reader *r, const tc_node *node) { return row_by_row(r, node, 2); }
 static meaning read_same(reader *r, const tc_node *node) { return operand(r, node, 0); }
 
-/* --- a turn ----------------------------------------------------------------------------------- */
+/* --- one iteration ---------------------------------------------------------------------------- */
 
 static const struct {
     const char *op;
@@ -349,7 +347,7 @@ static meaning means(reader *r, tc_value *value) {
 
 /* --- the loop --------------------------------------------------------------------------------- */
 
-/* Whether turns go on: always, or while turn + 1 < count, which then tells the count. */
+/* Whether iterations continue: always, or while iteration + 1 < count; then that is the count. */
 static bool read_condition(reader *r, tc_value *condition) {
     int64_t number;
     while (condition->producer && tc_node_is(condition->producer, "", "Identity"))
@@ -365,8 +363,8 @@ static bool read_condition(reader *r, tc_value *condition) {
     return next.kind == TURN && next.shift == 1;
 }
 
-/* The value that a turn adds to its results: what is stacked, or put behind a sequence that was empty and is joined
- * along axis 0. *out_result is what the bags replace. */
+/* The value that each iteration adds to its results: stacked, or appended to a sequence that begins empty and is
+ * concatenated along axis 0. *out_result is the value that the bags replace. */
 static tc_value *read_results(reader *r, tc_value **out_result) {
     tc_node *loop = r->loop;
     tc_graph *body = r->body;
@@ -397,8 +395,8 @@ static tc_value *read_results(reader *r, tc_value **out_result) {
     return tc_input(insert, 1);
 }
 
-/* Whether each turn's result has the rank that makes the bags' results when put together: one row less than a bag's
- * rows where it is stacked, one row where it is joined. */
+/* Whether each iteration's result has the rank of the bags' results: one dim less than a bag's rows if it is
+ * stacked, one row if it is concatenated. */
 static bool fits_result(const tc_value *turn, const tc_value *result, const tc_bags *bags) {
     bool joined = result->producer && tc_node_is(result->producer, "", "ConcatFromSequence");
     int rank = tc_value_rank(turn);
@@ -411,7 +409,7 @@ static bool read_loop(reader *r, tc_bags *out_bags, tc_value **out_result) {
     tc_value *turn = read_results(r, out_result);
     if (!turn || !read_condition(r, r->body->outputs[0]))
         return false;
-    if (tc_input(r->loop, 1) && !is_number(r, tc_input(r->loop, 1), &first)) /* 0 < count, or nothing to do */
+    if (tc_input(r->loop, 1) && !is_number(r, tc_input(r->loop, 1), &first)) /* 0 < count, or there is nothing to do */
         first = tc_node_is(tc_input(r->loop, 1)->producer ? tc_input(r->loop, 1)->producer : r->loop, "", "Less");
     meaning bag = means(r, turn);
     if (!first || bag.kind != BAG || bag.from != 0 || bag.to != 1 || !bag.value->type)
@@ -462,7 +460,9 @@ tc_status tc_lower_bags(tc_pass_env *env, tc_graph *graph, uint32_t *out_changes
         if (tc_node_is(node, "", "Loop"))
             TC_TRY(lower_loop(env, node, &done));
         *out_changes += done;
-        next = !done ? node->next : before ? before->next : graph->first; /* who joins the results goes, too */
+        next = !done    ? node->next
+               : before ? before->next
+                        : graph->first; /* the op that concatenates the results is removed, too */
     }
     return TC_OK;
 }

@@ -1,11 +1,11 @@
-/* bags_build.c: bags of rows without a loop. Where all bags are of one size, a reduction along an axis; else each row
- * knows its bag, by a running count of the places where bags begin, and is added to it, so that gradients are rows
- * looked up. */
+/* bags_build.c: bags of rows without a loop. If all bags have one size, a reduction along an axis. Otherwise each
+ * row finds its bag by a cumulative count of the positions where bags begin, and is added to it, so that gradients
+ * are rows looked up. */
 #include "bags.h"
 #include <math.h>
 
-/* The size of each bag as int64[1], where all have one, which fills the rows exactly; NULL: that is not known. The
- * table is a list of numbers, or Range(0, limit, size) with the number of rows behind it. */
+/* The size of each bag as int64[1], if all bags have the same size and fill the rows exactly; NULL: not known. The
+ * table is a list of numbers, or Range(0, limit, size) followed by the number of rows. */
 static tc_value *one_size(tc_build *g, const tc_bags *bags) {
     const tc_contents *known = tc_value_contents(g->model, bags->table);
     tc_dim rows = bags->rows->type->dims[0];
@@ -53,9 +53,9 @@ typedef struct uneven {
     tc_build *g;
     const tc_bags *bags;
     tc_value *count;  /* int64[1] */
-    tc_value *begins; /* int64[bags], and one more: where the last one ends */
-    tc_value *places; /* int64[rows,1]: the bag of each row; the number of bags: of none */
-    tc_value *sums;   /* int64[rank]: shape of the results with one more, for rows of none */
+    tc_value *begins; /* int64[bags], and one more: the end of the last one */
+    tc_value *places; /* int64[rows,1]: the bag of each row; the number of bags for a row of none */
+    tc_value *sums;   /* int64[rank]: shape of the results with one more, for rows of no bag */
 } uneven;
 
 static tc_value *slice(tc_build *g, tc_value *x, tc_value *from, tc_value *to) {
@@ -76,7 +76,7 @@ static tc_value *filled(tc_build *g, tc_value *shape, tc_dtype dtype, double num
     return tc_build_finish(g, node);
 }
 
-/* The bag of a row is the number of bags that begin at it or before it, less one. */
+/* The bag of a row is the number of bags that begin at or before it, minus one. */
 static void find_places(uneven *u) {
     tc_build *g = u->g;
     tc_value *rows = tc_build_dims(g, u->bags->rows, 0, 1);
@@ -90,8 +90,8 @@ static void find_places(uneven *u) {
     u->places = tc_build_unsqueeze(g, bag, (int64_t[]){1}, 1);
 }
 
-/* The rows that are their bag's largest, each element divided by how many are so: their sum is the maximum, and the
- * gradient is shared by those that are equal, which in a bag of embeddings are one row of the table. */
+/* The rows that are the largest of their bag, with each element divided by the number of equal ones. Their sum is
+ * the maximum, and equal rows share the gradient; in a bag of embeddings they are the same row of the table. */
 static tc_value *largest(uneven *u) {
     tc_build *g = u->g;
     tc_value *rows = u->bags->rows;

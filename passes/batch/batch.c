@@ -1,9 +1,8 @@
-/* batch.c: the pass `batch`: --dim batch=N for a file that was exported with a number in that place. The first
- * dimension of all inputs becomes a symbol, types are inferred again, and nodes that hold the number of the file are
- * let follow the inputs, or refused by name. That the result is the graph that was exported, at another size, is seen
- * to in four ways: every size is a number or a multiple of the batch; nothing but sums, products and losses loses it;
- * at the number of the file every value has the type that it had; at a size that occurs nowhere else, no two shapes
- * contradict each other. */
+/* batch.c: the pass `batch`: --dim batch=N for a file that was exported with a number as its batch. The first dimension
+ * of all inputs becomes a symbol and types are inferred again. Nodes that hold the number of the file are changed to
+ * follow the inputs, or refused by name. Four checks ensure that the result is the exported graph at another size:
+ * every size is a number or a multiple of the batch; only sums, products and losses remove the batch; at the number of
+ * the file every value has its old type; at a size that occurs nowhere else, no two shapes contradict each other. */
 #include "batch.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
@@ -11,7 +10,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define NOWHERE 1000003 /* a prime that is no size of a model */
+#define NOWHERE 1000003 /* a prime that is no size of any model */
 #define NOWHERE_TEXT "1000003"
 
 bool tc_batch_fixed(const tc_graph *graph, int64_t *out_batch, const tc_value **out_first, const tc_value **out_other) {
@@ -62,7 +61,7 @@ int tc_batch_axis(const tc_batch *b, const tc_value *value) {
     return -1;
 }
 
-/* A number, or so many times the batch. */
+/* A number, or a multiple of the batch. */
 static bool is_multiple(const tc_batch *b, tc_dim dim) {
     tc_dim one = tc_batch_at(b, dim, 1);
     static const int64_t sizes[] = {2, 1000};
@@ -88,7 +87,7 @@ tc_status tc_batch_refuse(tc_batch *b, const tc_node *node, const char *fmt, ...
     return TC_UNSUPPORTED;
 }
 
-/* A message about the size that occurs nowhere else calls it N. */
+/* A message calls the size that occurs nowhere else N. */
 static const char *call_it_n(tc_arena *arena, const char *text) {
     char *copy = tc_arena_strdup(arena, text);
     for (char *at = copy; (at = strstr(at, NOWHERE_TEXT)) != NULL;) {
@@ -103,14 +102,14 @@ tc_status tc_batch_infer(tc_batch *b, tc_node *node) {
     size_t n_diags = ctx->n_diags;
     if (tc_infer_node(ctx, node) == TC_OK)
         return TC_OK;
-    const char *why = ctx->n_diags > n_diags ? ctx->diags[n_diags].message : "its operands do not go together";
+    const char *why = ctx->n_diags > n_diags ? ctx->diags[n_diags].message : "its operands do not fit together";
     ctx->n_diags = n_diags;
     return tc_batch_refuse(b, node, "%s", call_it_n(ctx->arena, why));
 }
 
-/* --- what would be another graph ---------------------------------------------------------------- */
+/* --- nodes that would change the graph's meaning ------------------------------------------------ */
 
-/* Ops that move elements: one of them that loses the batch takes the samples of one batch. */
+/* Ops that move elements: if such an op removes the batch, it takes the samples of one batch. */
 static bool moves(const tc_node *node) {
     static const char *const ops[] = {"Compress", "Expand",  "Gather",  "GatherElements", "GatherND",
                                       "Pad",      "Reshape", "Slice",   "Split",          "SplitToSequence",
@@ -136,13 +135,13 @@ static bool adds_up(const tc_node *node) {
             strcmp(reduction, "sum") == 0);
 }
 
-/* A whole number of batches: what a mean over the batch of the file divides by. */
+/* A multiple of the batch: the divisor of a mean over the batch of the file. */
 static bool counts(const tc_batch *b, double number) {
     double whole = nearbyint(number);
     return whole >= 1 && whole < 1e15 && fabs(number - whole) < 1e-4 * whole && fmod(whole, (double)b->was) == 0;
 }
 
-/* A mean may have been written as a sum over the batch, and a division by the number of samples there were. */
+/* A mean may have been written as a sum over the batch, divided by the number of samples. */
 static tc_status check_mean(tc_batch *b, const tc_node *node) {
     TC_FOR_USES(use, node->outputs[0]) {
         bool divides = use->user && tc_node_is(use->user, "", "Div") && use->index == 0;
@@ -158,7 +157,7 @@ static tc_status check_mean(tc_batch *b, const tc_node *node) {
     return TC_OK;
 }
 
-/* Elements are taken along one axis: the others are those of the indices. */
+/* An op that takes elements along one axis: the other axes are those of the indices. */
 static tc_status check_gather(tc_batch *b, const tc_node *node) {
     const tc_value *data = tc_input(node, 0), *indices = tc_input(node, 1);
     int axis = tc_batch_axis(b, indices), rank = tc_value_rank(data);
@@ -183,13 +182,13 @@ static tc_status check(tc_batch *b, const tc_node *node) {
     if (!x || tc_batch_axis(b, x) < 0 || has_batch(b, node))
         return TC_OK;
     if (moves(node))
-        return tc_batch_refuse(b, node, "it takes samples of '%s' by their numbers", tc_quote(b->env->ctx, x->name));
+        return tc_batch_refuse(b, node, "it selects samples of '%s' by their indices", tc_quote(b->env->ctx, x->name));
     return adds_up(node) && tc_output(node, 0) ? check_mean(b, node) : TC_OK;
 }
 
 /* --- node by node ------------------------------------------------------------------------------- */
 
-/* Where the batch is part of an axis: results that have the operand's have it in the same way. */
+/* If the batch is part of an axis, results that have the operand's axis have it in the same way. */
 static void pass_inner(tc_batch *b, const tc_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const tc_value *x = tc_input(node, i);
@@ -206,9 +205,9 @@ static void pass_inner(tc_batch *b, const tc_node *node) {
 
 static tc_status adapt(tc_batch *b, tc_node *node) {
     if (tc_has_nested(node))
-        return tc_batch_refuse(b, node, "it holds graphs, in which the batch is not looked for");
+        return tc_batch_refuse(b, node, "it holds nested graphs, which --dim batch does not change");
     if (!node->op || !node->op->has_shape)
-        return tc_batch_refuse(b, node, "the shapes of its results are not inferred");
+        return tc_batch_refuse(b, node, "the shapes of its results are not known");
     if (b->sources)
         TC_TRY(tc_batch_sources(b, node));
     TC_TRY(tc_batch_infer(b, node));
@@ -249,7 +248,7 @@ static tc_status compare_types(tc_batch *b) {
             const tc_type *old = value ? tc_map_get(b->types, value->name) : NULL;
             if (old && !tc_type_equal(old, value->type))
                 return tc_batch_refuse(
-                    b, node, "its result '%s' would be %s in place of %s", tc_quote(b->env->ctx, value->name),
+                    b, node, "its result '%s' would be %s instead of %s", tc_quote(b->env->ctx, value->name),
                     tc_type_text(b->env->ctx->arena, value->type), tc_type_text(b->env->ctx->arena, old));
         }
     return TC_OK;
@@ -273,14 +272,17 @@ static void note_types(tc_batch *b) {
                 tc_map_set(b->types, node->outputs[i]->name, (void *)(uintptr_t)node->outputs[i]->type);
 }
 
-static void tell(const tc_batch *b, int64_t batch) {
+static void report(const tc_batch *b, int64_t batch) {
     tc_ctx *ctx = b->env->ctx;
-    const char *more =
-        b->n_ambiguous == 0
-            ? ""
-            : tc_arena_printf(ctx->arena, "; %u of them take a 1 for the batch that could be another", b->n_ambiguous);
+    const char *more = b->n_ambiguous == 0
+                           ? ""
+                           : tc_arena_printf(ctx->arena,
+                                             "; in %u of them the size 1 taken for the batch could also mean "
+                                             "another dimension",
+                                             b->n_ambiguous);
     tc_note(ctx, NULL,
-            "--dim batch=%lld: the file's batch is the number %lld; nodes that held it and follow the inputs now: %u%s",
+            "--dim batch=%lld: the file has the number %lld as its batch; nodes changed to follow the "
+            "inputs: %u%s",
             (long long)batch, (long long)b->was, b->n_changed, more);
 }
 
@@ -297,7 +299,7 @@ tc_status tc_pass_batch(tc_pass_env *env, tc_model *model) {
     note_types(&b);
     size_t n_diags = env->ctx->n_diags;
     tc_status status = free_batch(&b);
-    if (status == TC_UNSUPPORTED) { /* perhaps something makes the number of nothing */
+    if (status == TC_UNSUPPORTED) { /* perhaps a node makes the batch without reading an input */
         env->ctx->n_diags = n_diags;
         b.sources = true;
         status = free_batch(&b);
@@ -305,6 +307,6 @@ tc_status tc_pass_batch(tc_pass_env *env, tc_model *model) {
     TC_TRY(status);
     TC_TRY(infer_at(&b, tc_dim_const(batch)));
     env->summary->file_batch = b.was;
-    tell(&b, batch);
+    report(&b, batch);
     return TC_OK;
 }

@@ -1,6 +1,6 @@
-/* batch_reshape.c: a Reshape whose target holds the batch of the file. Elements keep their order, so the batch is where
- * it was: among so many elements that lie inside of it. That place is found in the target's sizes, whatever other
- * numbers may be equal to the batch; only a batch of 1 can be in several. */
+/* batch_reshape.c: a Reshape whose target holds the batch of the file. Elements keep their order, so the batch stays
+ * where it was: a fixed number of elements lies inside of it. The target's sizes show that place, whatever other
+ * numbers may be equal to the batch. Only a batch of 1 can be in several places. */
 #include "compiler/contents/contents.h"
 #include "compiler/shape/shape.h"
 #include "batch.h"
@@ -24,7 +24,7 @@ static bool sizes_of(const tc_type *type, const tc_batch *b, shape *out) {
     return true;
 }
 
-static int64_t elements_behind(const shape *s, int axis) {
+static int64_t elements_after(const shape *s, int axis) {
     int64_t n = 1; /* of a shape whose elements were counted: no overflow */
     for (int i = axis + 1; i < s->rank; i++)
         n *= s->dims[i];
@@ -32,12 +32,12 @@ static int64_t elements_behind(const shape *s, int axis) {
 }
 
 static bool holds(const tc_batch *b, const shape *s, int axis, int64_t stride) {
-    int64_t behind = elements_behind(s, axis);
+    int64_t behind = elements_after(s, axis);
     return behind <= stride && stride % behind == 0 && behind * s->dims[axis] % (stride * b->was) == 0;
 }
 
-/* Where the batch can be in a target: alone on an axis, or there beside others. Of a batch of more than 1 there is one
- * place at most. */
+/* Where the batch can be in a target: alone on an axis, or on one together with other dims. For a batch above 1
+ * there is at most one place. */
 typedef struct places {
     int n_alone, n_among, first_alone, first_among;
     bool at_same; /* alone on the axis of the operand's number */
@@ -48,7 +48,7 @@ static places find_places(const tc_batch *b, const shape *s, int64_t stride, int
     for (int i = s->rank - 1; i >= 0; i--) {
         if (!holds(b, s, i, stride))
             continue;
-        bool is_alone = s->dims[i] == b->was && elements_behind(s, i) == stride;
+        bool is_alone = s->dims[i] == b->was && elements_after(s, i) == stride;
         *(is_alone ? &p.first_alone : &p.first_among) = i;
         *(is_alone ? &p.n_alone : &p.n_among) += 1;
         p.at_same = p.at_same || (is_alone && i == from);
@@ -56,15 +56,15 @@ static places find_places(const tc_batch *b, const shape *s, int64_t stride, int
     return p;
 }
 
-/* Alone comes before beside others. Of several 1 alone, the batch is the one where it was; between several axes that
- * may hold a batch of 1 beside others nothing tells. -1: it is not known, or split. */
+/* An axis of its own is preferred to a shared one. Of several axes of size 1, the batch is at its old position;
+ * between several shared axes for a batch of 1 the choice is not known. -1: not known, or split. */
 static int find(const places *p, int from) {
     if (p->n_alone > 1)
         return p->at_same ? from : -1;
     return p->n_alone == 1 ? p->first_alone : p->n_among == 1 ? p->first_among : -1;
 }
 
-/* Under the target as it is, the batch comes out at that axis, alone, and the sizes are those of the file. */
+/* With the target as it is, the batch is alone at that axis, and the sizes are those of the file. */
 static bool follows(const tc_batch *b, const tc_value *y, const shape *s, int axis) {
     if (tc_value_rank(y) != s->rank)
         return false;
@@ -95,9 +95,11 @@ tc_status tc_batch_reshape(tc_batch *b, tc_node *node) {
         return TC_OK;
     const tc_type *old = tc_map_get(b->types, y->name);
     if (!sizes_of(x->type, b, &before) || !sizes_of(old ? old : y->type, b, &after))
-        return tc_batch_refuse(b, node, "its shape depends on other open dimensions, too; --dim gives them values");
+        return tc_batch_refuse(b, node,
+                               "its shape depends on other dimensions without a value, too; set "
+                               "them by --dim");
     const int64_t *inner = tc_map_get(b->inner, x->name);
-    int64_t stride = (inner ? *inner : 1) * elements_behind(&before, from);
+    int64_t stride = (inner ? *inner : 1) * elements_after(&before, from);
     places p = find_places(b, &after, stride, from);
     int to = find(&p, from);
     if (to < 0)
@@ -105,7 +107,7 @@ tc_status tc_batch_reshape(tc_batch *b, tc_node *node) {
                                p.n_alone + p.n_among > 0 ? "several of its sizes may hold" : "it splits",
                                tc_quote(b->env->ctx, x->name), tc_type_text(b->env->ctx->arena, x->type));
     int64_t *inside = TC_NEW(b->env->ctx->arena, int64_t);
-    *inside = stride / elements_behind(&after, to);
+    *inside = stride / elements_after(&after, to);
     if (*inside != 1)
         tc_map_set(b->inner, y->name, inside);
     if (follows(b, y, &after, to))

@@ -1,6 +1,6 @@
-/* batch_sources.c: where a graph makes as many rows as the file's batch has without looking at its inputs: an Expand
- * from one row, a constant that holds every row, an index that counts them. The rows are all the same, or numbered: so
- * many as there are now are made in their place. */
+/* batch_sources.c: nodes that make as many rows as the file's batch without reading an input: an Expand from one
+ * row, a constant that holds every row, an index that counts them. The rows are all the same, or numbered, so they
+ * are replaced by as many rows as the batch has at run time. */
 #include "compiler/contents/contents.h"
 #include "compiler/shape/shape.h"
 #include "batch.h"
@@ -62,7 +62,7 @@ static tc_status repeat_row(tc_batch *b, tc_node *before, tc_value *row, tc_valu
 
 /* --- targets ------------------------------------------------------------------------------------ */
 
-/* The numbers that operand `index` is known to hold; false: not all, or no list of them. */
+/* The numbers in operand `index`, if it is a list of integers that are all known; else false. */
 static bool known_sizes(const tc_batch *b, const tc_node *node, uint32_t index, int64_t *out_sizes, int *out_n) {
     const tc_contents *known = tc_value_contents(b->model, tc_input(node, index));
     if (!known || known->rank != 1 || known->count > TC_MAX_RANK || tc_dtype_is_float(known->dtype))
@@ -82,7 +82,7 @@ tc_status tc_batch_expand(tc_batch *b, tc_node *node) {
     if (axis < 0 || !known_sizes(b, node, 1, sizes, &n) || n - rank + axis < 0 || sizes[n - rank + axis] != b->was ||
         b->was == 1)
         return TC_OK;
-    sizes[n - rank + axis] = 1; /* the operand's size counts */
+    sizes[n - rank + axis] = 1; /* only the operand's size counts */
     tc_node_set_input(node, 1,
                       tc_constant(node->graph, node->inputs[1].value->name, tc_tensor_ints(b->model, sizes, n)));
     node->outputs[0]->type = NULL;
@@ -90,7 +90,7 @@ tc_status tc_batch_expand(tc_batch *b, tc_node *node) {
     return tc_batch_infer(b, node);
 }
 
-/* Operand `index` tells how many there are of something, the batch first. */
+/* Operand `index` is a list of sizes, the batch first. */
 static tc_status follow_sizes(tc_batch *b, tc_node *node, uint32_t index) {
     int64_t sizes[TC_MAX_RANK];
     int n;
@@ -115,7 +115,7 @@ static tc_status follow_expand(tc_batch *b, tc_node *node) {
 
 /* --- constants ---------------------------------------------------------------------------------- */
 
-/* A constant of as many rows; NULL: it is none, or may be a parameter. */
+/* A constant with one row per sample; NULL: it is another value, or may be a parameter. */
 static const tc_tensor *rows_of(const tc_batch *b, const tc_value *value) {
     const tc_tensor *t = value && !value->is_input ? tc_value_constant(value) : NULL;
     if (!t || t->rank < 2 || t->dims[0] != b->was || t->count == 0 || tc_dtype_bits(t->dtype) < 8 || !t->data)
@@ -151,7 +151,7 @@ static tc_status repeat_constant(tc_batch *b, tc_node *node, uint32_t index) {
     return TC_OK;
 }
 
-/* A constant that counts the rows, 0, 1, ..., along its first axis. A list of them alone is taken for sizes or the
+/* A constant that counts the rows, 0, 1, ..., along its first axis. A plain list of them is taken for sizes or the
  * like, unless it gets other axes. */
 static const tc_tensor *count_of(const tc_batch *b, const tc_node *node, const tc_value *value) {
     const tc_tensor *t = value && !value->is_input ? tc_value_constant(value) : NULL;
@@ -190,8 +190,8 @@ static tc_status follow_count(tc_batch *b, tc_node *node, uint32_t index) {
     return tc_batch_infer(b, reshape);
 }
 
-/* Indices {i, ...} of row i, the rest the same in all rows: with the batch as a common axis, row i has the rest. NULL:
- * they are others. */
+/* Indices {i, ...} in row i, the rest the same in all rows. With the batch as a common axis, row i has the rest.
+ * NULL: the indices are others. */
 static tc_tensor *rest_of_indices(const tc_batch *b, const tc_tensor *t) {
     int64_t width = t->dims[t->rank - 1];
     uint64_t per_row = t->count / (uint64_t)t->dims[0], tuples = per_row / (uint64_t)width;
@@ -230,9 +230,9 @@ static tc_status follow_indices(tc_batch *b, tc_node *node) {
     return TC_OK;
 }
 
-/* --- rows beside others ------------------------------------------------------------------------- */
+/* --- concatenated rows -------------------------------------------------------------------------- */
 
-/* Operands of a Concat have as many rows as the one that has the batch: the only row of a batch of 1 is repeated. */
+/* The operands of a Concat need as many rows as the one that has the batch: a single row is repeated. */
 static tc_status follow_others(tc_batch *b, tc_node *node) {
     int64_t along = tc_attr_int(node, "axis", 0);
     bool follows = false;
@@ -256,7 +256,7 @@ tc_status tc_batch_sources(tc_batch *b, tc_node *node) {
     if (tc_node_is(node, "", "GatherND"))
         TC_TRY(follow_indices(b, node));
     if (b->was == 1)
-        return TC_OK; /* one row goes with any number of them elsewhere */
+        return TC_OK; /* one row broadcasts to any number of them elsewhere */
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         TC_TRY(repeat_constant(b, node, i));
         TC_TRY(follow_count(b, node, i));

@@ -1,9 +1,9 @@
-/* bodies.c: ops of ai.tempo become calls of model-local functions, so that the result passes onnx's checker and runs in
- * any runtime. One function is attached for each combination of operands and switches in use, and nodes are renamed to
- * it: Attention_m1c1 is Attention to whoever knows the op (ops.h) and a function to whoever doesn't. The bodies keep
- * six rules that runtimes taught: R1 their opset is the model's; R2 the model imports their domain (pipeline.c); R3
- * calls write every output slot; R4 no absent operand reaches LayerNormalization; R5 no overloads; R6 attributes that
- * are lists have defaults. */
+/* bodies.c: turns ops of ai.tempo into calls of model-local functions, so that the result passes onnx's checker and
+ * runs in any runtime. One function is attached for each combination of operands and switches in use, and nodes are
+ * renamed to it: Attention_m1c1 is Attention to a runtime that knows the op (ops.h), and a function to all others.
+ * The bodies keep six rules that runtimes require: R1 their opset is the model's; R2 the model imports their domain
+ * (pipeline.c); R3 calls write every output slot; R4 no absent operand reaches LayerNormalization; R5 no overloads;
+ * R6 attributes that are lists have defaults. */
 #include "bodies.h"
 #include "compiler/text/text.h"
 #include "passes/rules/rules.h"
@@ -13,15 +13,15 @@
 
 typedef struct row {
     const char *op;
-    const char *(*form)(const tc_node *node);
+    const char *(*variant)(const tc_node *node);
     bool (*make)(tc_body *body);
 } row;
 
 static const row rows[] = {
-#define FORMS_BODY(op, form) {#op, tc_form_##form, NULL},
+#define VARIANTS_BODY(op, variant) {#op, tc_variant_##variant, NULL},
 #define MADE_BODY(op, maker) {#op, NULL, tc_make_##maker},
 #include "bodies.def"
-#undef FORMS_BODY
+#undef VARIANTS_BODY
 #undef MADE_BODY
 };
 
@@ -87,24 +87,24 @@ void tc_body_begin(tc_body *body, const char *params, const char *inputs, const 
 
 void tc_body_end(tc_body *body) { tc_body_add(body, "}\n"); }
 
-/* --- which text ------------------------------------------------------------------------------- */
+/* --- choice of the text ----------------------------------------------------------------------- */
 
 const char *tc_variant_last_axis(const tc_node *node) {
     int64_t axis = tc_attr_int(node, "axis", -1);
     return axis == -1 || axis == tc_value_rank(tc_input(node, 0)) - 1 ? "" : "a";
 }
 
-const char *tc_form_approximate(const tc_node *node) {
+const char *tc_variant_approximate(const tc_node *node) {
     const char *approximate = tc_attr_string(node, "approximate", "none");
     return strcmp(approximate, "none") == 0 ? "" : strcmp(approximate, "tanh") == 0 ? "tanh" : NULL;
 }
 
-static tc_status read_body(tc_ctx *ctx, tc_body *body, const char *form, bool *out_found) {
+static tc_status read_body(tc_ctx *ctx, tc_body *body, const char *variant, bool *out_found) {
     const char *text;
-    if (!form)
+    if (!variant)
         return TC_OK;
-    if (*form)
-        tc_body_suffix(body, "_%s", form);
+    if (*variant)
+        tc_body_suffix(body, "_%s", variant);
     find_known(body);
     *out_found = body->known != NULL;
     if (body->known)
@@ -130,7 +130,7 @@ static tc_status find_body(tc_ctx *ctx, tc_body *body, bool *out_found) {
         if (strcmp(rows[i].op, node->op->name) != 0)
             continue;
         if (!rows[i].make)
-            return read_body(ctx, body, rows[i].form(node), out_found);
+            return read_body(ctx, body, rows[i].variant(node), out_found);
         *out_found = rows[i].make(body);
         return TC_OK;
     }
@@ -146,7 +146,7 @@ static tc_status parse_body(tc_ctx *ctx, tc_model *model, const tc_body *body, t
 }
 
 /* The function body of `node`, not yet in the model unless *out_known; NULL: the op has no body for these operands.
- * `anew`: it is made even if the model has one already. */
+ * `anew`: make it even if the model has one already. */
 static tc_status function_of(tc_ctx *ctx, tc_model *model, const tc_node *node, bool anew, bool *out_known,
                              tc_function **out_function) {
     tc_body body = {.arena = tc_arena_create(), .node = node, .model = anew ? NULL : model};
@@ -175,7 +175,7 @@ static bool reads_attr(const tc_graph *graph, const char *name) {
     return false;
 }
 
-/* Attributes that the body reads are written at the call: not every tool knows a function's defaults. */
+/* The call sets the attributes that the body reads, because some tools ignore a function's defaults. */
 static void write_defaults(tc_node *node, const tc_function *function) {
     for (size_t i = 0; i < function->n_defaults; i++)
         if (!tc_attr_find(node, function->defaults[i].name) && reads_attr(function->body, function->defaults[i].name))
@@ -188,8 +188,8 @@ tc_status tc_refuse_request(tc_ctx *ctx, const tc_node *node) {
     return TC_UNSUPPORTED;
 }
 
-/* A node that is named after its function keeps that function. The plain name of the op does not count: it may be that
- * of one variant. */
+/* A node that is named after its function keeps that function. The plain name of the op does not count, because it
+ * may be the name of one variant. */
 static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
     bool is_plain = node->op && strcmp(node->op->name, node->op_type) == 0;
     tc_function *given = tc_model_function(model, node->domain, node->op_type, ""), *function = is_plain ? NULL : given;
@@ -207,7 +207,7 @@ static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
     }
     tc_node_set_op(node, TC_TEMPO_DOMAIN, function->name);
     write_defaults(node, function);
-    if (node->n_inputs > function->body->n_inputs) /* those beyond are absent */
+    if (node->n_inputs > function->body->n_inputs) /* operands after the last one are absent */
         tc_node_resize_inputs(node, function->body->n_inputs);
     if (node->n_outputs < function->body->n_outputs)
         tc_node_resize_outputs(node, function->body->n_outputs);
@@ -225,7 +225,7 @@ static tc_status attach_graph(tc_pass_env *env, tc_model *model, tc_graph *graph
 }
 
 tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model) {
-    size_t given = model->n_functions; /* what is attached here holds standard ops only */
+    size_t given = model->n_functions; /* functions attached here hold standard ops only */
     for (size_t i = 0; i < given; i++)
         TC_TRY(attach_graph(env, model, model->functions[i]->body));
     return attach_graph(env, model, model->graph);

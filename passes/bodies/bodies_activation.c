@@ -1,12 +1,12 @@
 /* bodies_activation.c: the function bodies of ActivationMasked and ActivationFromOutputGrad, by the table that
- * kernels/activation/fit_curves.c makes and explains. `_gelu`, `_gelu_tanh`, `_mish`, `_swish`: the function; `_d`: of
- * doubles, for which the table has other polynomials. 16-bit elements are computed in float. Swish of alpha is that of
- * 1, of alpha x, divided by alpha. */
+ * kernels/activation/fit_curves.c makes and explains. `_gelu`, `_gelu_tanh`, `_mish`, `_swish`: the function; `_d`:
+ * for doubles, which have other polynomials in the table. 16-bit elements are computed in float. Swish of alpha is
+ * Swish of 1 at alpha x, divided by alpha. */
 #include "activation_curves.h"
 #include "bodies.h"
 #include <string.h>
 
-/* Names as in the table; the table by place. */
+/* Names as in the table, and where each table is. */
 static const char *const curve_names[] = {
 #define CURVE_NAME(name) #name,
     CURVES(CURVE_NAME)
@@ -22,7 +22,7 @@ static const struct {
     {"Swish", NULL, "swish"},
 };
 
-/* A curve of the table, whatever the type. */
+/* A curve of the table, for any type. */
 typedef struct curve {
     const char *name;
     bool wide, has_alpha;
@@ -41,11 +41,11 @@ typedef struct curve {
 
 /* False: the table has no such function. */
 static bool find_curve(const tc_node *node, curve *out) {
-    const char *function = tc_attr_string(node, "function", ""), *form = tc_attr_string(node, "approximate", "none");
+    const char *function = tc_attr_string(node, "function", ""), *variant = tc_attr_string(node, "approximate", "none");
     const bool wide = tc_value_dtype(tc_input(node, 0)) == TC_DOUBLE;
     for (size_t i = 0; i < TC_COUNT(functions); i++) {
         if (strcmp(functions[i].function, function) != 0 ||
-            (functions[i].approximate && strcmp(functions[i].approximate, form) != 0))
+            (functions[i].approximate && strcmp(functions[i].approximate, variant) != 0))
             continue;
         for (size_t k = 0; k < TC_COUNT(curve_names); k++) {
             if (strcmp(curve_names[k], functions[i].curve) != 0)
@@ -68,7 +68,7 @@ static void add_number(tc_body *body, const curve *c, const char *name, double v
     tc_body_add(body, "  %s = Constant <value: tensor = %s {%.17g}> ()\n", name, type_of(c), value);
 }
 
-/* `name`, of the polynomial's terms or what else is a row of a piece each. */
+/* `name`: the polynomial's terms, or another row of the table with one entry per piece. */
 static void add_row(tc_body *body, const curve *c, const char *name, const double *row) {
     tc_body_add(body, "  %s = Constant <value: tensor = %s[%d] {", name, type_of(c), c->pieces);
     for (int i = 0; i < c->pieces; i++)
@@ -79,7 +79,7 @@ static void add_row(tc_body *body, const curve *c, const char *name, const doubl
 static void add_alpha(tc_body *body, const curve *c) {
     if (!c->has_alpha) {
         tc_body_add(body, "  alpha_d = Constant <value: tensor = double {1.0}> ()\n");
-    } else { /* 0, and what is as good as 0, would leave no minimum */
+    } else { /* an alpha of 0, or close to 0, would leave no minimum */
         tc_body_add(body, "  given = Constant <value_float: float = @alpha> ()\n"
                           "  given_d = Cast <to: int = 11> (given)\n"
                           "  size = Abs (given_d)\n"
@@ -143,7 +143,7 @@ static void add_function(tc_body *body, const curve *c) {
         tc_body_add(body, "  rough = Mish (x)\n");
     else if (strcmp(c->name, "gelu") == 0)
         tc_body_add(body, "  rough = Gelu (x)\n");
-    else /* x sigmoid(2u) = x (1 + tanh u) / 2, whose left tail is more exact */
+    else /* x sigmoid(2u) = x (1 + tanh u) / 2; sigmoid has the more exact left tail */
         tc_body_add(body, "  cubic_d = Constant <value: tensor = double {0.07135481627260024}> ()\n"
                           "  linear_d = Constant <value: tensor = double {1.5957691216057308}> ()\n"
                           "  cubic = CastLike (cubic_d, x)\n"
@@ -156,7 +156,7 @@ static void add_function(tc_body *body, const curve *c) {
                           "  rough = Mul (x, gate)\n");
 }
 
-/* Near the minimum Y = y* + (off^2 p(off)) / alpha, which is rounded once. */
+/* Near the minimum Y = y* + (off^2 p(off)) / alpha, rounded once. */
 static void add_near(tc_body *body, const curve *c) {
     add_number(body, c, "per_near", 1 / CURVE_NEAR);
     add_number(body, c, "one", 1);
@@ -197,7 +197,7 @@ bool tc_make_activation_masked(tc_body *body) {
 
 /* --- the gradient ----------------------------------------------------------------------------- */
 
-/* k, and whether it lies in the tail. */
+/* k, and whether it is in the tail. */
 static void add_place(tc_body *body, const curve *c) {
     add_number(body, c, "zero", 0);
     add_number(body, c, "tiny", c->wide ? 2.2250738585072014e-308 : 1.17549435e-38);
@@ -224,7 +224,7 @@ static void add_place(tc_body *body, const curve *c) {
                       "  k = Where (too_far, least, side)\n");
 }
 
-/* p: which piece k lies in. */
+/* p: the piece that holds k. */
 static void add_piece(tc_body *body, const curve *c) {
     for (int i = 1; i < c->pieces; i++) {
         add_number(body, c, tc_arena_printf(body->arena, "begin%d", i), c->begin[i]);

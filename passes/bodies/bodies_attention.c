@@ -1,13 +1,13 @@
-/* bodies_attention.c: the function body of Attention, as defined by ONNX opset 25, put together from the parts that a
- * node uses. Masks are added as 0 and -inf, which is written log(0); a row whose keys are all masked gives zeros. */
+/* bodies_attention.c: the function body of Attention, as defined by ONNX opset 25, assembled from the parts that a
+ * node uses. Masks are added as 0 and -inf, which is written log(0). A row whose keys are all masked gives zeros. */
 #include "bodies.h"
 #include <string.h>
 
-/* What of Attention a node uses; each field shows in the function's name. */
+/* The parts of Attention that a node uses; each field shows in the function's name. */
 typedef struct attention {
     bool rank3, repeat_heads, mask, bool_mask, pad_mask, past, nonpad, causal, left, right, scale, softcap, bias;
-    int64_t precision; /* element type of the softmax, 0: that of Q */
-    int mode;          /* what result 3 is; -1: not wanted */
+    int64_t precision; /* element type of the softmax, 0: the type of Q */
+    int mode;          /* the meaning of result 3; -1: it has no reader */
     uint32_t n_outputs;
 } attention;
 
@@ -17,7 +17,7 @@ static tc_dim dim_of(const tc_value *value, int axis) {
                                                        : value->type->dims[axis < 0 ? rank + axis : axis];
 }
 
-/* Keys of the mask may be fewer than keys there are; then the rest is masked. */
+/* A mask may have fewer keys than there are; the rest is masked. */
 static bool mask_may_be_short(const tc_node *node, const attention *a) {
     tc_dim masked = dim_of(tc_input(node, 3), -1), keys = dim_of(tc_input(node, 1), a->rank3 ? 1 : 2);
     bool broadcast = tc_dim_is_const(masked) && masked.value == 1;
@@ -199,7 +199,7 @@ static void positions(tc_body *body, const attention *a) {
     tc_body_add(body, "  queries = Add (query_column, offset)\n");
 }
 
-/* `condition` masks keys out: one more term of the bias. */
+/* `condition` masks keys: it adds one more term to the bias. */
 static void add_term(tc_body *body, const char **bias, const char *name, const char *condition) {
     tc_body_add(body, "  bias_%s = Where (%s, zero, masked)\n", name, condition);
     if (*bias)
@@ -243,7 +243,7 @@ static void bias(tc_body *body, const attention *a) {
     tc_body_add(body, "  bias = Identity (%s)\n  biased = Add (capped, bias)\n", sum);
 }
 
-/* A causal frontier alone leaves each query a key, unless the cache is shorter than the queries. */
+/* The causal limit alone leaves each query at least one key, unless the cache is shorter than the queries. */
 static bool rows_may_be_empty(const attention *a) { return a->mask || a->left || a->right || a->nonpad; }
 
 static void softmax(tc_body *body, const attention *a) {

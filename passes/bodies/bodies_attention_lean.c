@@ -1,12 +1,11 @@
 /* bodies_attention_lean.c: the function bodies of DotProductAttention and of its gradient (meanings:
- * compiler/ir/ops.def), put together from what is in use: b1 a bias, m1 a bool mask, f1 what stands for masked scores
- * (else -inf), g1 the guard against NaN, c1 a softcap, l1 a mask behind the bias, d1 dropout, s1 dropout with its flags
- * in the sign bits of P, p1 a bit for each flag. Of the gradient: d1 the dropped map and flags are given, k1 flags
- * alone, s1 neither: they are read from P; m1 a mask that products do not reach through; rN, rNNNN the ranks of Q, K^T,
- * V and P, which Transpose needs. Of the tiled gradient: as forward, the ranks of Q, K^T and V, a1 a sum over axes. t1
- * a row's statistics in float, t11 in double: forward a result, of the tiled gradient operands, which it has no use
- * for: it makes them again.
- */
+ * compiler/ir/ops.def), assembled from the parts in use: b1 a bias, m1 a bool mask, f1 a value for masked scores
+ * (else -inf), g1 the guard against NaN, c1 a softcap, l1 a mask after the bias, d1 dropout, s1 dropout with its
+ * flags in the sign bits of P, p1 a bit for each flag. In the gradient: d1 the dropped map and flags are operands,
+ * k1 flags alone, s1 neither: they are read from P; m1 a mask that products do not reach through; rN, rNNNN the
+ * ranks of Q, K^T, V and P, which Transpose needs. In the tiled gradient: the letters of the forward op, the ranks
+ * of Q, K^T and V, a1 a sum over axes. t1 a row's statistics in float, t11 in double: results of the forward op and
+ * operands of the tiled gradient, whose body ignores them and recomputes the rows. */
 #include "bodies.h"
 
 static void add_scale(tc_body *body) {
@@ -14,7 +13,7 @@ static void add_scale(tc_body *body) {
                       "  scale_t = CastLike (scale_f, Q)\n");
 }
 
-/* What of an attention is in use; operands Q, K^T, V, bias, mask, ratio and seed from `first` on. */
+/* The parts that an attention uses; operands Q, K^T, V, bias, mask, ratio and seed from `first` on. */
 typedef struct variant {
     bool bias, mask, fill, guard, cap, last, drop;
 } variant;
@@ -30,7 +29,7 @@ static variant variant_of(const tc_node *node, uint32_t first) {
                      .drop = tc_input(node, first + 6) != NULL};
 }
 
-/* `to` = `from`, but the fill where the mask is false. */
+/* `to` = `from`, with the fill where the mask is false. */
 static void add_mask(tc_body *body, bool fill, const char *from, const char *to) {
     tc_body_add(body,
                 "  fill_f = Constant <%s> ()\n"
@@ -79,12 +78,12 @@ static void add_suffix(tc_body *body, variant use) {
                    use.guard ? "g1" : "", use.cap ? "c1" : "", use.last ? "l1" : "");
 }
 
-/* Of these, or of scores; "" where there is none. */
+/* Of `scores`, or of these; "" if there is none. */
 static const char *statistics_suffix(const tc_node *node, const tc_value *statistics) {
     return !statistics ? "" : tc_value_dtype(tc_input(node, 1)) == TC_DOUBLE ? "t11" : "t1";
 }
 
-/* Of scores: the maximum of each row, and the sum of powers relative to it. */
+/* The maximum of each row of scores, and the sum of exponentials relative to it. */
 static void add_statistics(tc_body *body, bool is_double) {
     tc_body_add(body,
                 "  wide = Cast <to: int = %d> (scores)\n"
@@ -136,7 +135,7 @@ bool tc_make_dot_attention(tc_body *body) {
     if (sign)
         tc_body_add(body, "  negative = Neg (share)\n  P = Where (keep, share, negative)\n");
     tc_body_add(body, "  Y = MatMul (%s, V)\n", drop ? "dropped" : "P");
-    if (*statistics && !drop) /* results that nobody may read, to have the next one in its place */
+    if (*statistics && !drop) /* results without readers keep the position of the next one */
         tc_body_add(body, "  dropped = Identity (P)\n  keep = Equal (P, P)\n");
     if (*statistics)
         add_statistics(body, tc_value_dtype(tc_input(body->node, 1)) == TC_DOUBLE);
@@ -163,8 +162,8 @@ static const char reach[] = "  no_grad = Constant <value_float: float = 0.0> ()\
                             "  no_grad_t = CastLike (no_grad, d_scores)\n"
                             "  reached = Where (mask, d_scores, no_grad_t)\n";
 
-/* Where what was dropped is found: in the signs of P, or in what was kept, a bool or a bit an element, with the dropped
- * map or without. */
+/* The place of the dropout flags: in the signs of P, or in a kept tensor, a bool or a bit per element, with the
+ * dropped map or without. */
 typedef struct dropping {
     bool any, sign, map, packed;
 } dropping;
@@ -181,7 +180,7 @@ static const char *dropping_suffix(dropping use) {
     return use.map ? use.packed ? "d1p1" : "d1" : use.packed ? "k1p1" : "k1";
 }
 
-/* share: P without its flags; kept: the flags, and map: the dropped map, where there is dropout. */
+/* share: P without its flags; with dropout, kept: the flags, and map: the dropped map. */
 static void add_dropped(tc_body *body, dropping use) {
     if (use.sign) {
         tc_body_add(body, "  no_share = Constant <value_float: float = 0.0> ()\n"
@@ -202,7 +201,7 @@ static void add_dropped(tc_body *body, dropping use) {
         tc_body_drop(body, "share", "kept", "map");
 }
 
-/* With a mask the products leave out what it masks. */
+/* With a mask, the products omit masked elements. */
 static void add_products(tc_body *body, bool mask, bool cap) {
     tc_body_add(body, "  last = Constant <value_ints: ints = [-1]> ()\n"
                       "  dV = MatMul (map_t, dY)\n"
@@ -267,7 +266,7 @@ bool tc_make_dot_attention_grad(tc_body *body) {
     return true;
 }
 
-/* The forward body to the scores' softmax and the draw, then the gradient's. */
+/* The forward body up to the scores' softmax and the draw, then the gradient's. */
 bool tc_make_dot_attention_tiled_grad(tc_body *body) {
     const tc_node *node = body->node;
     variant use = variant_of(node, 1);

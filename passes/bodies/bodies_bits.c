@@ -1,9 +1,9 @@
-/* bodies_bits.c: masks of a bit an element in standard ops: element i is bit i % 8 of byte i / 8. */
+/* bodies_bits.c: masks of one bit per element in standard ops: element i is bit i % 8 of byte i / 8. */
 #include "bodies.h"
 
 static const char powers[] = "  powers = Constant <value: tensor = int32[8] {1, 2, 4, 8, 16, 32, 64, 128}> ()\n";
 
-/* A whole number of bytes: zeros are put behind the last element. */
+/* A whole number of bytes: zeros follow the last element. */
 void tc_body_pack(tc_body *body, const char *mask, const char *result) {
     tc_body_add(body, "%s", powers);
     tc_body_add(body,

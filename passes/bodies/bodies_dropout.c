@@ -1,8 +1,8 @@
 /* bodies_dropout.c: the function bodies of Dropout and random numbers, and the draw that they share with attention:
- * Philox4x32 of 7 rounds (Salmon et al., SC 2011) in integer ops. Words are int64 in [0, 2^32); a product of two wraps
- * around 2^64, and its upper half comes from a shift as uint64. Block b holds the words of numbers 4 b to 4 b + 3, or
- * the 16 bits each of a Dropout's elements 8 b to 8 b + 7, low half first; its counter is {b low, b high ^ step high,
- * node, step low}, its key the two words of seed. */
+ * Philox4x32 of 7 rounds (Salmon et al., SC 2011) in integer ops. Words are int64 in [0, 2^32); a product of two
+ * wraps around 2^64, and a shift as uint64 gives its upper half. Block b holds the words of numbers 4 b to 4 b + 3,
+ * or 16 bits for each of a Dropout's elements 8 b to 8 b + 7, low half first. Its counter is {b low, b high ^ step
+ * high, node, step low}, its key the two words of seed. */
 #include "bodies.h"
 
 static void add_constants(tc_body *body) {
@@ -84,7 +84,7 @@ static void add_words(tc_body *body, const char *shape_of, int in_block) {
     tc_body_add(body, "  words = Concat <axis: int = 1> (lane0, lane1, lane2, lane3)\n");
 }
 
-/* result = int64[n] of the numbers in x; those beyond the last element are cut off. */
+/* result = int64[n] of the numbers in x, without those after the last element. */
 static void add_flat(tc_body *body, const char *x, const char *result) {
     tc_body_add(body,
                 "  %s_up = Reshape (%s, list_rest)\n"
@@ -109,7 +109,7 @@ void tc_body_draw(tc_body *body, const char *shape_of) {
                       "  high_halves = Div (words, size_16)\n"
                       "  halves = Concat <axis: int = 2> (low_halves, high_halves)\n");
     add_flat(body, "halves", "bits");
-    /* The threshold, as kernels/dropout/dropout_math.h says it: Round takes halves to the even integer. */
+    /* The threshold, as in kernels/dropout/dropout_math.h: Round takes halves to the even integer. */
     tc_body_add(body, "  drawn = Reshape <allowzero: int = 1> (bits, drawn_shape)\n"
                       "  ratio_number = Squeeze (ratio)\n"
                       "  ratio_d = Cast <to: int = 11> (ratio_number)\n"
@@ -167,7 +167,7 @@ bool tc_make_dropout_grad(tc_body *body) {
 
 /* --- random numbers ----------------------------------------------------------------------------- */
 
-/* The type that numbers are made in, of the type they are rounded to. */
+/* The type in which numbers are drawn, for the type they are rounded to. */
 static int made_in(tc_dtype dtype) { return dtype == TC_DOUBLE ? TC_DOUBLE : TC_FLOAT; }
 
 /* How many of 24 bits fit the significand of the type. */
@@ -210,7 +210,7 @@ bool tc_make_random_uniform(tc_body *body) {
     return true;
 }
 
-/* Box and Muller's: two words for an element; 1 - u is above 0. */
+/* The Box-Muller transform: two words for an element; 1 - u is above 0. */
 bool tc_make_random_normal(tc_body *body) {
     tc_dtype dtype = (tc_dtype)tc_attr_int(body->node, "dtype", TC_FLOAT);
     begin_random(body, dtype, "dtype: int = 1, node: int = 0, mean: float = 0.0, scale: float = 1.0");

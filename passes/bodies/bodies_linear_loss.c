@@ -1,32 +1,34 @@
-/* bodies_linear_loss.c: the function body of LinearCrossEntropy, unchunked: the scores as a whole, put together from
- * what the node has: a bias (b), class weights (w), a gradient of the loss (d), an ignored label (i), smoothing (s), a
- * share of the label's own (l), squares (z), a type of its own for the loss (c), W transposed (t), gradients (g),
- * 16-bit floats (h), of which sums and counts are taken in float. With p = softmax(z), row by row: target = (1 - e)
- * weight[label] onehot + e / classes weights loss = -sum of target log p + z_loss lse^2;  dz = (sum of target + 2
- * z_loss lse) p - target A label that is ignored counts nothing. */
+/* bodies_linear_loss.c: the function body of LinearCrossEntropy, unchunked, with the scores as a whole. It is
+ * assembled from the parts of the node: a bias (b), class weights (w), a gradient of the loss (d), an ignored label
+ * (i), smoothing (s), a share of the label's own (l), squares (z), a type of its own for the loss (c), W transposed
+ * (t), gradients (g), 16-bit floats (h), whose sums and counts are computed in float. With p = softmax(z), row by
+ * row:
+ *   target = (1 - e) weight[label] onehot + e / classes weights
+ *   loss = -sum of target log p + z_loss lse^2;  dz = (sum of target + 2 z_loss lse) p - target
+ * An ignored label contributes nothing. */
 #include "bodies.h"
 #include <string.h>
 
-typedef struct form {
+typedef struct variant {
     bool bias, weights, dloss, ignores, smooths, shares, squares, casts, transposed, gradients, half, none, mean;
-} form;
+} variant;
 
-static form form_of(const tc_node *node, uint32_t weights) {
+static variant variant_of(const tc_node *node, uint32_t weights) {
     const char *reduction = tc_attr_string(node, "reduction", "mean");
-    return (form){.weights = tc_input(node, weights),
-                  .ignores = tc_attr_find(node, "ignore_index"),
-                  .smooths = tc_attr_float(node, "label_smoothing", 0) != 0,
-                  .shares = tc_attr_find(node, "label_share"),
-                  .squares = tc_attr_float(node, "z_loss", 0) != 0,
-                  .none = strcmp(reduction, "none") == 0,
-                  .mean = strcmp(reduction, "mean") == 0};
+    return (variant){.weights = tc_input(node, weights),
+                     .ignores = tc_attr_find(node, "ignore_index"),
+                     .smooths = tc_attr_float(node, "label_smoothing", 0) != 0,
+                     .shares = tc_attr_find(node, "label_share"),
+                     .squares = tc_attr_float(node, "z_loss", 0) != 0,
+                     .none = strcmp(reduction, "none") == 0,
+                     .mean = strcmp(reduction, "mean") == 0};
 }
 
-static bool known_reduction(const tc_node *node, const form *f) {
+static bool known_reduction(const tc_node *node, const variant *f) {
     return f->mean || f->none || strcmp(tc_attr_string(node, "reduction", "mean"), "sum") == 0;
 }
 
-static void add_scores(tc_body *body, const form *f) {
+static void add_scores(tc_body *body, const variant *f) {
     tc_body_add(body, "  x = Flatten <axis: int = -1> (X)\n");
     if (f->transposed)
         tc_body_add(body, "  w = Transpose <perm: ints = [1, 0]> (W)\n");
@@ -46,8 +48,8 @@ static void add_logs(tc_body *body) {
                       "  logs = LogSoftmax <axis: int = 1> (scores)\n");
 }
 
-/* `label`: in range everywhere, [rows]; `weight`: what it counts, 0 where it is ignored; `counted`: 1 or 0. */
-static void add_labels(tc_body *body, const form *f) {
+/* `label`: in range everywhere, [rows]; `weight`: the label's weight, 0 if it is ignored; `counted`: 1 or 0. */
+static void add_labels(tc_body *body, const variant *f) {
     tc_body_add(body, "  given = Reshape (labels, flat)\n");
     if (f->ignores)
         tc_body_add(body, "  ignored_number = Constant <value_int: int = @ignore_index> ()\n"
@@ -74,15 +76,15 @@ static void add_labels(tc_body *body, const form *f) {
 }
 
 /* `result` = `x` where the label counts, else 0. */
-static void add_counted(tc_body *body, const form *f, const char *x, const char *result) {
+static void add_counted(tc_body *body, const variant *f, const char *x, const char *result) {
     if (f->ignores)
         tc_body_add(body, "  %s = Where (hit, zero, %s)\n", result, x);
     else
         tc_body_add(body, "  %s = Identity (%s)\n", result, x);
 }
 
-/* `own_share`: what the label gets; `uniform` [classes]: what each class gets; `mass_0`: the sum of both. */
-static void add_targets(tc_body *body, const form *f) {
+/* `own_share`: the label's share; `uniform` [classes]: the share of each class; `mass_0`: the sum of both. */
+static void add_targets(tc_body *body, const variant *f) {
     if (f->smooths)
         tc_body_add(body, "  e_f = Constant <value_float: float = @label_smoothing> ()\n"
                           "  e = CastLike (e_f, scores)\n");
@@ -109,7 +111,7 @@ static void add_targets(tc_body *body, const form *f) {
                       "  mass_0 = Add (own_share, uniform_mass)\n");
 }
 
-static void add_loss(tc_body *body, const form *f) {
+static void add_loss(tc_body *body, const variant *f) {
     tc_body_add(body, "  place = Unsqueeze (label, column)\n"
                       "  picked_column = GatherElements <axis: int = 1> (logs, place)\n"
                       "  picked = Squeeze (picked_column, column)\n"
@@ -144,8 +146,8 @@ static void add_loss(tc_body *body, const form *f) {
     tc_body_like(body, f->half, "loss_wide", "scores_given", "loss");
 }
 
-/* What each row's gradient is multiplied with: dLoss, over the divisor of a mean. */
-static void add_scale(tc_body *body, const form *f) {
+/* The factor of each row's gradient: dLoss, over the divisor of a mean. */
+static void add_scale(tc_body *body, const variant *f) {
     if (f->dloss)
         tc_body_add(body, "  seed_given = Reshape (dLoss, %s)\n", f->none ? "seed_shape" : "no_dims");
     if (f->dloss)
@@ -155,7 +157,7 @@ static void add_scale(tc_body *body, const form *f) {
     tc_body_add(body, f->mean ? "  scale = Div (seed, total)\n" : "  scale = Identity (seed)\n");
 }
 
-static void add_gradients(tc_body *body, const form *f) {
+static void add_gradients(tc_body *body, const variant *f) {
     tc_body_add(body, "  no_dims = Constant <value_ints: ints = []> ()\n"
                       "  seed_shape = Constant <value_ints: ints = [-1, 1]> ()\n");
     add_scale(body, f);
@@ -184,7 +186,7 @@ static void add_gradients(tc_body *body, const form *f) {
                       "  dB = ReduceSum <keepdims: int = 0> (dz, rows)\n");
 }
 
-static void suffix(tc_body *body, const form *f) {
+static void suffix(tc_body *body, const variant *f) {
     tc_body_suffix(body, "_%s_%s%s%s%s%s%s%s%s%s%s%s", tc_attr_string(body->node, "reduction", "mean"),
                    f->bias ? "b" : "", f->weights ? "w" : "", f->dloss ? "d" : "", f->ignores ? "i" : "",
                    f->smooths ? "s" : "", f->shares ? "l" : "", f->squares ? "z" : "", f->casts ? "c" : "",
@@ -197,7 +199,7 @@ static void suffix(tc_body *body, const form *f) {
 
 bool tc_make_linear_loss(tc_body *body) {
     const tc_node *node = body->node;
-    form f = form_of(node, 4);
+    variant f = variant_of(node, 4);
     if (!known_reduction(node, &f))
         return false;
     f.bias = tc_input(node, 3);
@@ -228,7 +230,7 @@ bool tc_make_linear_loss(tc_body *body) {
 
 /* ScoresCrossEntropy, of scores [rows, classes]. */
 bool tc_make_scores_loss(tc_body *body) {
-    form f = form_of(body->node, 2);
+    variant f = variant_of(body->node, 2);
     if (!known_reduction(body->node, &f))
         return false;
     f.half = tc_dtype_is_half(tc_value_dtype(tc_input(body->node, 0)));

@@ -1,8 +1,8 @@
-/* bodies_loss.c: the function body of SoftmaxCrossEntropyLossGrad, put together from its reduction (mean, sum, none)
- * and from whether it has class weights (w), an ignored label (i) and 16-bit floats (h): dlogits = weight * (softmax -
- * onehot) * dLoss, where a label's weight is its class's, divided by the sum of all weights for a mean. An ignored
- * label gets 0, whatever that sum is: it is 0 where all labels are ignored, and the others' share of dLoss is no number
- * then. 16-bit floats are widened first: float16 counts no further than 65504 labels. */
+/* bodies_loss.c: the function body of SoftmaxCrossEntropyLossGrad, assembled from its reduction (mean, sum, none),
+ * class weights (w), an ignored label (i) and 16-bit floats (h): dlogits = weight * (softmax - onehot) * dLoss. A
+ * label's weight is its class's, divided by the sum of all weights for a mean. An ignored label gets 0 whatever that
+ * sum is: if all labels are ignored, the sum is 0 and dLoss / 0 is NaN. 16-bit floats are widened first: float16
+ * counts no further than 65504 labels. */
 #include "bodies.h"
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* bodies_norm.c: the function bodies of normalizations that leave xhat behind (LayerNormalizationXhat,
- * RMSNormalizationXhat), or, of some channels, beside y (LayerNormalizationFromY, RMSNormalizationFromY), of their
- * gradients, of RMSNormalization and of ScaleBias. `_a`: over more axes than the last; `_b`: with a bias; `_i`: inv_std
- * is a result, too. All factors up to xhat are in the precision of stash_type: xhat = (X - mean) * inv_std with inv_std
- * = 1 / sqrt(mean((X - mean)^2) + epsilon), without the mean for RMS. */
+/* bodies_norm.c: the function bodies of normalizations that return xhat (LayerNormalizationXhat,
+ * RMSNormalizationXhat), or return y and xhat of some channels (LayerNormalizationFromY, RMSNormalizationFromY); of
+ * their gradients; of RMSNormalization and of ScaleBias. `_a`: over more axes than the last; `_b`: with a bias;
+ * `_i`: inv_std is a result, too. All factors up to xhat are in the precision of stash_type: xhat = (X - mean) *
+ * inv_std with inv_std = 1 / sqrt(mean((X - mean)^2) + epsilon), without the mean for RMS. */
 #include "bodies.h"
 
 /* The axes that the node normalizes: from `axis` to the last. */
@@ -79,8 +79,8 @@ bool tc_make_scale_bias(tc_body *body) {
 
 /* --- gradients -------------------------------------------------------------------------------- */
 
-/* xhat as rows of the normalized dims, g = dY * Scale: dX = InvStdDev * (g - mean(g) - xhat * mean(g * xhat)), where
- * nothing was centered without the mean of g, dScale = sum of dY * xhat and dBias = sum of dY over rows. `like`: the
+/* xhat as rows of the normalized dims, g = dY * Scale: dX = InvStdDev * (g - mean(g) - xhat * mean(g * xhat)),
+ * without mean(g) if the op does not center; dScale = sum of dY * xhat and dBias = sum of dY over rows. `like`: the
  * operand of dX's shape and type. */
 static void add_gradient(tc_body *body, bool center, const char *like) {
     tc_body_add(body,
@@ -146,8 +146,8 @@ static void add_sides(tc_body *body, bool bias) {
     tc_body_add(body, "  flat = Constant <value_ints: ints = [-1]> ()\n  sides = Reshape (sides_s, flat)\n");
 }
 
-/* The first channels have the largest keys, so that TopK lists sides in order. Where they are more than the capacity,
- * the Gather reads beyond the last channel, which every runtime refuses: there is no wrong result. */
+/* The first channels have the largest keys, so that TopK lists the side channels in order. If they are more than the
+ * capacity, the Gather reads past the last channel, which every runtime refuses; so there is no wrong result. */
 static void add_kept(tc_body *body) {
     tc_body_add(body, "  nothing = Constant <value_int: int = 0> ()\n"
                       "  no_channel = Constant <value_int: int = -1> ()\n"
@@ -196,7 +196,7 @@ static bool make_from_y(tc_body *body, bool center, bool bias) {
 bool tc_make_layer_norm_from_y(tc_body *body) { return make_from_y(body, true, tc_input(body->node, 2) != NULL); }
 bool tc_make_rms_norm_from_y(tc_body *body) { return make_from_y(body, false, false); }
 
-/* xhat = (Y - Bias) / Scale, and a column of Kept where Channels names its channel. */
+/* xhat = (Y - Bias) / Scale, and a column of Kept for each channel in Channels. */
 static bool make_from_y_grad(tc_body *body, bool center, bool bias) {
     if (bias)
         tc_body_suffix(body, "_b");

@@ -1,11 +1,10 @@
-/* bodies_optimizer.c: the function bodies of the optimizers (ops.def): Adam, Momentum and Adagrad as the ONNX operators
- * of ai.onnx.preview.training define them, AdamW as its authors do (Loshchilov and Hutter, arXiv 1711.05101, algorithm
- * 2) in PyTorch's form: epsilon is added to the corrected root, Lamb as its authors do (You et al., arXiv 1904.00962,
- * algorithm 2). Numbers that all tensors share are computed in double
- * precision, elements in their own. `_N`: of N tensors; `r` with norm_coefficient, `p` with norm_coefficient_post, `n`
- * for Nesterov's momentum, `s` with Scale, `g` with gradients of another type, `c10` and `c16` with copies, `w` where
- * updates may wait: what is left out costs no pass over memory. And the norm of all gradients, in double: `s` with
- * Scale, `d` of doubles. */
+/* bodies_optimizer.c: the function bodies of the optimizers (ops.def). Adam, Momentum and Adagrad follow the ONNX
+ * operators of ai.onnx.preview.training; AdamW follows its authors (Loshchilov and Hutter, arXiv 1711.05101, algorithm
+ * 2) as PyTorch writes it, with epsilon added to the corrected root; Lamb follows its authors (You et al., arXiv
+ * 1904.00962, algorithm 2). Numbers that all tensors share are computed in double precision, elements in their own.
+ * `_N`: N tensors; `r` with norm_coefficient, `p` with norm_coefficient_post, `n` for Nesterov's momentum, `s` with
+ * Scale, `g` with gradients of another type, `c10` and `c16` with copies, `w` if updates may wait. A part without its
+ * letter costs no pass over memory. And the norm of all gradients, in double: `s` with Scale, `d` for doubles. */
 #include "bodies.h"
 #include <string.h>
 
@@ -21,12 +20,12 @@ static uint32_t tensors_of(const tc_node *node, const char *states) {
     return (node->n_inputs - 2) / (2 + (uint32_t)strlen(states));
 }
 
-/* Whether a number stands behind the states. */
+/* Whether a number follows the states. */
 static bool has_scale(const tc_node *node, const char *states) {
     return (node->n_inputs - 2) % (2 + strlen(states)) == 1;
 }
 
-/* Whether any of n gradients is of another type than its weights. */
+/* Whether any of n gradients has another type than its weights. */
 static bool has_other_gradients(const tc_node *node, uint32_t n) {
     bool other = false;
     for (uint32_t i = 0; i < n; i++)
@@ -38,7 +37,7 @@ static long long copy_type(const tc_node *node) { return (long long)tc_attr_int(
 
 static bool waits(const tc_node *node) { return tc_attr_int(node, "waits", 0) != 0; }
 
-/* `states` are the letters of what the optimizer keeps. Returns how many tensors there are. */
+/* `states` are the letters of the states that the optimizer keeps. Returns the number of tensors. */
 static uint32_t begin(tc_body *body, const char *params, const char *states) {
     const tc_node *node = body->node;
     uint32_t n = tensors_of(node, states);
@@ -85,7 +84,7 @@ static void add_attribute(tc_body *body, const char *name) {
                 name, name, name);
 }
 
-/* For tensor i: `name`i is the shared number `name` as a number of its type. */
+/* For tensor i: `name`i is the shared number `name` in the tensor's type. */
 static void add_typed(tc_body *body, uint32_t i, const char *name) {
     tc_body_add(body, "  %s%u = CastLike (%s, X%u)\n", name, i, name, i);
 }
@@ -110,7 +109,7 @@ static void add_gradient(tc_body *body, const char *states, uint32_t i) {
     tc_body_add(body, "  decay%u = Mul (norm_coefficient%u, X%u)\n  g%u = Add (decay%u, %s)\n", i, i, i, i, i, g);
 }
 
-/* Where the update waits, results are the old ones; copies are of the results. */
+/* While the update waits, results are the old values; copies are made of the results. */
 static void end_update(tc_body *body, const char *states, uint32_t n) {
     const char *letters = tc_arena_printf(body->arena, "X%s", states);
     const bool may_wait = waits(body->node);
@@ -124,7 +123,7 @@ static void end_update(tc_body *body, const char *states, uint32_t n) {
     tc_body_end(body);
 }
 
-/* new = factor old + rest what */
+/* new = factor old + rest term */
 static void add_average(tc_body *body, uint32_t i, char state, const char *factor, const char *rest, const char *what) {
     tc_body_add(body, "  %c%u_old = Mul (%s%u, %c%u)\n", state, i, factor, i, state, i);
     tc_body_add(body, "  %c%u_add = Mul (%s%u, %s%u)\n", state, i, rest, i, what, i);
@@ -142,7 +141,7 @@ static void add_averages(tc_body *body, uint32_t i) {
     tc_body_add(body, "  root%u = Sqrt (H%u_new)\n", i, i);
 }
 
-/* 1 - alpha^T and sqrt(1 - beta^T), 1 where T is not above 0; 1 - alpha, 1 - beta. */
+/* 1 - alpha^T and sqrt(1 - beta^T), or 1 if T is not above 0; 1 - alpha, 1 - beta. */
 static void add_corrections(tc_body *body) {
     add_attribute(body, "alpha");
     add_attribute(body, "beta");
@@ -158,7 +157,7 @@ static void add_corrections(tc_body *body) {
                       "  beta_share = Sqrt (beta_part)\n");
 }
 
-/* X_new = X - factor what */
+/* X_new = X - factor term */
 static void add_step(tc_body *body, uint32_t i, const char *factor, const char *what) {
     tc_body_add(body, "  step%u = Mul (%s%u, %s%u)\n", i, factor, i, what, i);
     tc_body_add(body, "  X%u_new = Sub (X%u, step%u)\n", i, i, i);
@@ -241,8 +240,8 @@ static void add_norm(tc_body *body, char letter, uint32_t i) {
     tc_body_add(body, "  %c%u_is = Greater (%c%u_norm, zero)\n", letter, i, letter, i);
 }
 
-/* W = V_new / (1 - alpha^T) / (sqrt(H_new) / sqrt(1 - beta^T) + epsilon) + weight_decay X, X_new = X - R ratio W; the
- * ratio of the norms of X and W is 1 where one of them is 0. */
+/* W = V_new / (1 - alpha^T) / (sqrt(H_new) / sqrt(1 - beta^T) + epsilon) + weight_decay X, X_new = X - R ratio W.
+ * ratio is the norm of X over that of W, 1 if one of them is 0. */
 bool tc_make_lamb(tc_body *body) {
     uint32_t n = begin(body,
                        "alpha: float = 0.9, beta: float = 0.999, epsilon: float = 0.00000001, "
@@ -303,7 +302,7 @@ bool tc_make_momentum(tc_body *body) {
     return true;
 }
 
-/* X_new = (T > 0 ? X : 0) + R g, where R is 0 without g, which may be NaN */
+/* X_new = (T > 0 ? X : 0) + R g; without g, R is 0, because g may be NaN */
 bool tc_make_accumulate(tc_body *body) {
     uint32_t n = begin(body, "", "");
     for (uint32_t i = 0; i < n; i++) {

@@ -1,9 +1,9 @@
-/* bodies_position.c: the function bodies of RotaryEmbedding (ONNX opset 23) and TensorScatter (opset 24), whose texts
- * depend on rank, axes and switches: they are written for each node and shared by those alike. */
+/* bodies_position.c: the function bodies of RotaryEmbedding (ONNX opset 23) and TensorScatter (opset 24). Their
+ * texts depend on rank, axes and switches, so they are written per node; equal nodes share one. */
 #include "bodies.h"
 #include <string.h>
 
-/* x is [B, S, heads, D]: its first `rotary_embedding_dim` elements turn, the rest stays. */
+/* x is [B, S, heads, D]: the op rotates the first `rotary_embedding_dim` elements, the rest stays. */
 static void cut(tc_body *body, bool partial) {
     if (partial)
         tc_body_add(body, "  from_0 = Constant <value_ints: ints = [0]> ()\n"
@@ -17,7 +17,7 @@ static void cut(tc_body *body, bool partial) {
         tc_body_add(body, "  turning = Identity (x)\n");
 }
 
-/* Pairs are neighbours, or the elements of two halves. */
+/* Pairs are neighbours, or come from the two halves. */
 static void halves(tc_body *body, bool interleaved) {
     if (interleaved)
         tc_body_add(body, "  pair_shape = Constant <value_ints: ints = [0, 0, 0, -1, 2]> ()\n"
@@ -89,7 +89,7 @@ static const char *along(tc_arena *arena, int rank, int axis) {
     return list;
 }
 
-/* The place of update[b, ..., s, ...] along the axis is write_indices[b] + s. */
+/* update[b, ..., s, ...] goes to write_indices[b] + s along the axis. */
 bool tc_make_tensor_scatter(tc_body *body) {
     const tc_node *node = body->node;
     int rank = tc_value_rank(tc_input(node, 0));

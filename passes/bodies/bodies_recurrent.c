@@ -1,46 +1,45 @@
-/* bodies_recurrent.c: the function body of RecurrenceGrad, in standard ops: sums and gates of all steps by products
- * over all of them, as the kernel makes them, then a Scan backward. Put together from what the node has: the cell and
- * its functions, directions, which operands and gradients there are, lengths, layout, 16-bit floats, which are computed
- * in float. `#` in the text is a direction; shapes: x [steps, batch, inputs], of a direction y, gates, before [steps,
- * batch, ..], states [batch, hidden].
- *
- * The formulas are those of kernels/rnn/rnn.h and their derivatives, a function's slope being one of its result. */
+/* bodies_recurrent.c: the function body of RecurrenceGrad, in standard ops. Products over all steps compute the sums
+ * and gates, as in the kernel; a Scan runs backward. The body is assembled from the parts of the node: the cell and
+ * its functions, directions, operands and gradients, lengths, layout, 16-bit floats, which are computed in float.
+ * `#` in the text is a direction. Shapes: x [steps, batch, inputs]; in a direction y, gates, before [steps, batch,
+ * ..], states [batch, hidden].
+ * The formulas are those of kernels/rnn/rnn.h and their derivatives; a function's slope is computed from its result. */
 #include "bodies.h"
 #include "compiler/ir/recurrent.h"
 #include <string.h>
 
-typedef struct form {
+typedef struct variant {
     tc_body *body;
     const tc_node *node;
     tc_recurrent layer;
     bool half, lens, bias, peepholes, inside; /* inside: a GRU that multiplies r h, not r (R h) */
     int direction;
-} form;
+} variant;
 
 static const char *const names[] = {"Y",         "X",         "W", "R",  "B",    "sequence_lens",
                                     "initial_h", "initial_c", "P", "dY", "dY_h", "dY_c"};
 static const char *const results[] = {"dX", "dW", "dR", "dB", "dinitial_h", "dinitial_c", "dP"};
 
-static bool has(const form *f, uint32_t operand) { return tc_input(f->node, operand) != NULL; }
-static bool is_backward(const form *f) { return f->layer.backward || f->direction == 1; }
+static bool has(const variant *f, uint32_t operand) { return tc_input(f->node, operand) != NULL; }
+static bool is_backward(const variant *f) { return f->layer.backward || f->direction == 1; }
 
-/* Adds text, with the direction for `#`. */
-static void add(const form *f, const char *text) {
+/* Appends text, with the direction for `#`. */
+static void add(const variant *f, const char *text) {
     char *line = tc_arena_strdup(f->body->arena, text);
     for (char *at = strchr(line, '#'); at; at = strchr(at, '#'))
         *at = (char)('0' + f->direction);
     tc_body_add(f->body, "%s", line);
 }
 
-/* result = function(x); result = slope(y), by the function's result. */
-static void add_function(const form *f, int which, const char *x, const char *result) {
+/* result = function(x); result = slope(y), from the function's result. */
+static void add_function(const variant *f, int which, const char *x, const char *result) {
     tc_recurrent_function function = f->layer.functions[f->direction][which];
     add(f, tc_arena_printf(f->body->arena, "    %s = %s (%s)\n", result, tc_recurrent_function_name(function), x));
 }
 
-static void add_slope(const form *f, int which, const char *y, const char *result) {
+static void add_slope(const variant *f, int which, const char *y, const char *result) {
     static const struct {
-        const char *inner, *outer; /* of y and the result, of the result, and y or what `inner` made */
+        const char *inner, *outer; /* of y and the result, of the result, and y or the result of `inner` */
     } slopes[] = {[TC_RNN_TANH] = {"    %s_part = Mul (%s, %s)\n", "    %s = Sub (one, %s_part)\n"},
                   [TC_RNN_SIGMOID] = {"    %s_part = Sub (one, %s)\n", "    %s = Mul (%s_part, %s)\n"},
                   [TC_RNN_RELU] = {"    %s_part = Greater (%s, zero)\n", "    %s = CastLike (%s_part, %s)\n"}};
@@ -51,8 +50,8 @@ static void add_slope(const form *f, int which, const char *y, const char *resul
 
 /* --- operands --------------------------------------------------------------------------------- */
 
-/* `to`: an operand as it is computed in, and with its axes as without batch_first. */
-static void add_operand(const form *f, uint32_t operand, const char *to, const char *perm) {
+/* `to`: an operand in the type of the computation, with its axes as without batch_first. */
+static void add_operand(const variant *f, uint32_t operand, const char *to, const char *perm) {
     bool turned = perm && f->layer.batch_first;
     if (!has(f, operand))
         return;
@@ -62,7 +61,7 @@ static void add_operand(const form *f, uint32_t operand, const char *to, const c
         tc_body_add(f->body, "  %s = Transpose <perm: ints = %s> (%s)\n", to, perm, wide);
 }
 
-static void add_operands(const form *f) {
+static void add_operands(const variant *f) {
     static const char of_states[] = "[1, 0, 2]", of_y[] = "[1, 2, 0, 3]";
     add_operand(f, TC_RNN_Y, "y", of_y);
     add_operand(f, TC_RNN_LAYER + TC_RNN_X, "x", of_states);
@@ -101,14 +100,14 @@ static void add_operands(const form *f) {
 }
 
 /* A direction's part of a state, or zeros. */
-static void add_state(const form *f, bool given, const char *of, const char *to) {
+static void add_state(const variant *f, bool given, const char *of, const char *to) {
     add(f,
         tc_arena_printf(f->body->arena, given ? "  %s = Gather <axis: int = 0> (%s, at_#)\n" : "  %s = Identity (%s)\n",
                         to, given ? of : "zeros_#"));
 }
 
 /* h before each step: y one step later, and initial_h at the first step of each sequence. */
-static void add_before(const form *f) {
+static void add_before(const variant *f) {
     add(f, "  first_# = Unsqueeze (h0_#, first_axis)\n");
     if (!is_backward(f)) {
         add(f, "  chain_# = Concat <axis: int = 0> (first_#, y_#)\n"
@@ -120,7 +119,7 @@ static void add_before(const form *f) {
     add(f, f->lens ? "  before_# = Where (next_active, moved_#, first_#)\n" : "  before_# = Identity (moved_#)\n");
 }
 
-static void add_direction(const form *f) {
+static void add_direction(const variant *f) {
     add(f, "  at_# = Constant <value_int: int = #> ()\n"
            "  y_# = Gather <axis: int = 1> (y, at_#)\n"
            "  w_# = Gather <axis: int = 0> (w, at_#)\n"
@@ -146,8 +145,8 @@ static void add_direction(const form *f) {
     add_before(f);
 }
 
-/* of_x = W x + Wb, and of_h = R h + Rb, of all steps; of a GRU that multiplies r h, Rb is in of_x. */
-static void add_sums(const form *f) {
+/* of_x = W x + Wb and of_h = R h + Rb, of all steps; for a GRU that multiplies r h, Rb is in of_x. */
+static void add_sums(const variant *f) {
     add(f, f->bias ? "  of_x0_# = MatMul (x, wt_#)\n" : "  of_x_# = MatMul (x, wt_#)\n");
     if (f->bias && f->inside)
         add(f, "  bias_# = Add (wb_#, rb_#)\n  of_x_# = Add (of_x0_#, bias_#)\n");
@@ -167,8 +166,8 @@ static void add_sums(const form *f) {
 
 /* --- scans ------------------------------------------------------------------------------------ */
 
-/* The begin of a Scan over `n_inputs` values of the steps; `late` first where `against` the direction's order. */
-static void begin_scan(const form *f, bool against, int n_inputs, int n_outputs) {
+/* The begin of a Scan over `n_inputs` values of the steps; `late` first if `against` the direction's order. */
+static void begin_scan(const variant *f, bool against, int n_inputs, int n_outputs) {
     n_inputs += f->lens;
     tc_body_add(f->body, "Scan <num_scan_inputs: int = %d", n_inputs);
     for (int side = 0; side < 2 && is_backward(f) != against; side++) {
@@ -180,16 +179,16 @@ static void begin_scan(const form *f, bool against, int n_inputs, int n_outputs)
     tc_body_add(f->body, ", body: graph = ");
 }
 
-/* result = `made` where the step belongs to its sequence, else `other`. */
-static void add_masked(const form *f, const char *made, const char *other, const char *result) {
+/* result = `made` if the step belongs to its sequence, else `other`. */
+static void add_masked(const variant *f, const char *made, const char *other, const char *result) {
     if (f->lens)
         add(f, tc_arena_printf(f->body->arena, "    %s = Where (m_#, %s, %s)\n", result, made, other));
     else
         add(f, tc_arena_printf(f->body->arena, "    %s = Identity (%s)\n", result, made));
 }
 
-/* A gate's sum with its peephole. */
-static void add_peephole(const form *f, const char *gate, const char *c) {
+/* The sum of a gate with its peephole. */
+static void add_peephole(const variant *f, const char *gate, const char *c) {
     if (f->peepholes)
         add(f,
             tc_arena_printf(f->body->arena, "    %s_look_# = Mul (%s, p%s_#)\n    %s_all_# = Add (s%s_#, %s_look_#)\n",
@@ -198,7 +197,7 @@ static void add_peephole(const form *f, const char *gate, const char *c) {
         add(f, tc_arena_printf(f->body->arena, "    %s_all_# = Identity (s%s_#)\n", gate, gate));
 }
 
-static void lstm_gates(const form *f) {
+static void lstm_gates(const variant *f) {
     add(f, "  sums_# = Add (of_x_#, of_h_#)\n"
            "  c_end_#, i_#, o_#, f_#, g_#, c_before_#, c_# = ");
     begin_scan(f, false, 1, 6);
@@ -220,7 +219,7 @@ static void lstm_gates(const form *f) {
     add(f, f->lens ? "  }> (c0_#, sums_#, active)\n" : "  }> (c0_#, sums_#)\n");
 }
 
-static void lstm_back(const form *f) {
+static void lstm_back(const variant *f) {
     add(f, "  dh_end_#, dc_end_#, dg_# = ");
     begin_scan(f, true, 7, 1);
     add(f, f->lens ? "back_# (dh_#, dc_#, ty_#, i1_#, o1_#, f1_#, g1_#, cb_#, cn_#, m_#)"
@@ -261,7 +260,7 @@ static void lstm_back(const form *f) {
     add(f, "  dgh_# = Identity (dg_#)\n");
 }
 
-static void gru_gates(const form *f) {
+static void gru_gates(const variant *f) {
     add(f, "  xz_#, xr_#, xn_# = Split <axis: int = -1, num_outputs: int = 3> (of_x_#)\n");
     add(f, f->inside ? "  hz_#, hr_# = Split <axis: int = -1, num_outputs: int = 2> (of_h_#)\n"
                      : "  hz_#, hr_#, hn_# = Split <axis: int = -1, num_outputs: int = 3> (of_h_#)\n");
@@ -275,7 +274,7 @@ static void gru_gates(const form *f) {
     add_function(f, 1, "sn_#", "n_#");
 }
 
-static void gru_back(const form *f) {
+static void gru_back(const variant *f) {
     add(f, "  dh_end_#, dg_#, dgh_# = ");
     begin_scan(f, true, 6, 2);
     add(f, f->lens ? "back_# (dh_#, ty_#, z1_#, r1_#, n1_#, hn1_#, hb_#, m_#)"
@@ -315,7 +314,7 @@ static void gru_back(const form *f) {
                    : "  }> (dh_last_#, dy_#, z_#, reset_#, n_#, hn_#, before_#)\n");
 }
 
-static void plain_back(const form *f) {
+static void plain_back(const variant *f) {
     add(f, "  sums_# = Add (of_x_#, of_h_#)\n");
     add_function(f, 0, "sums_#", "h_#");
     add(f, "  dh_end_#, dg_# = ");
@@ -332,7 +331,7 @@ static void plain_back(const form *f) {
 
 /* --- results ---------------------------------------------------------------------------------- */
 
-static void add_weight_gradients(const form *f) {
+static void add_weight_gradients(const variant *f) {
     add(f, "  dx_# = MatMul (dg_#, w_#)\n"
            "  dg_rows_# = Flatten <axis: int = 2> (dg_#)\n"
            "  dgh_rows_# = Flatten <axis: int = 2> (dgh_#)\n"
@@ -361,11 +360,11 @@ static void add_weight_gradients(const form *f) {
 }
 
 /* Result `to`: the directions' parts, side by side along a new first axis, or added up. */
-static void add_result(const form *f, uint32_t result, const char *part, const char *perm) {
+static void add_result(const variant *f, uint32_t result, const char *part, const char *perm) {
     const char *to = results[result];
     tc_body *body = f->body;
     bool sum = result == TC_RNN_DX, turned = perm && f->layer.batch_first;
-    if (!has(f, TC_RNN_LAYER + tc_recurrent_gradient_of[result])) { /* nobody asks for it */
+    if (!has(f, TC_RNN_LAYER + tc_recurrent_gradient_of[result])) { /* it has no reader */
         tc_body_add(body, "  %s = Identity (zero)\n", to);
         return;
     }
@@ -384,7 +383,7 @@ static void add_result(const form *f, uint32_t result, const char *part, const c
     tc_body_like(body, f->half, all, "Y", to);
 }
 
-static void add_results(const form *f) {
+static void add_results(const variant *f) {
     static const char *const parts[] = {"dx", "dw", "dr", "db", "dh_end", "dc_end", "dp"};
     for (uint32_t i = 0; i < f->node->n_outputs; i++)
         add_result(f, i, parts[i], i == TC_RNN_DX || i == TC_RNN_DH0 || i == TC_RNN_DC0 ? "[1, 0, 2]" : NULL);
@@ -392,7 +391,7 @@ static void add_results(const form *f) {
 
 /* --- the body --------------------------------------------------------------------------------- */
 
-static void suffix(const form *f) {
+static void suffix(const variant *f) {
     static const char letters[] = {[TC_RNN_TANH] = 't', [TC_RNN_SIGMOID] = 's', [TC_RNN_RELU] = 'r'};
     const tc_recurrent *layer = &f->layer;
     tc_body_suffix(f->body, "_%s_%s", tc_attr_string(f->node, "cell", ""),
@@ -418,7 +417,7 @@ static const char *list(tc_arena *arena, const char *const *from, uint32_t n) {
 
 bool tc_make_recurrence_grad(tc_body *body) {
     const tc_node *node = body->node;
-    form f = {.body = body, .node = node, .half = tc_dtype_is_half(tc_value_dtype(tc_input(node, 0)))};
+    variant f = {.body = body, .node = node, .half = tc_dtype_is_half(tc_value_dtype(tc_input(node, 0)))};
     const char *why;
     if (tc_recurrent_read(node, &f.layer, &why) != TC_OK)
         return false;

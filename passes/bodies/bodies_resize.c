@@ -1,13 +1,13 @@
-/* bodies_resize.c: the function body of ResizeGrad. Resize is linear along each axis by itself: what it makes of the
- * rows of an identity matrix are the weights, as a matrix [read, made], and the gradient along that axis is the product
- * of this matrix with dY, seen as [before, made, after]. */
+/* bodies_resize.c: the function body of ResizeGrad. Resize is linear along each axis by itself. So Resize of an
+ * identity matrix gives the weights, as a matrix [read, made]. The gradient along that axis is the product of this
+ * matrix with dY, seen as [before, made, after]. */
 #include "compiler/shape/shape.h"
 #include "bodies.h"
 #include <string.h>
 
 enum { SHAPE = 1, ROI, SCALES, SIZES };
 
-/* An operand that is there and not empty, as opset 11 wrote absent ones. */
+/* Whether the operand is there and not empty; opset 11 wrote absent ones as empty tensors. */
 static bool given(const tc_node *node, uint32_t operand) {
     const tc_value *value = tc_input(node, operand);
     return value &&
@@ -20,7 +20,7 @@ static bool crops(const tc_node *node) {
     return strcmp(tc_attr_string(node, "coordinate_transformation_mode", ""), "tf_crop_and_resize") == 0;
 }
 
-/* Whether axis `axis`, of item `item` of scales, is as long as it was, for sure, and every place reads itself. */
+/* Whether axis `axis`, item `item` of scales, certainly keeps its length, with every place reading itself. */
 static bool stays(const tc_node *node, int axis, int item) {
     const tc_type *to = node->outputs[0]->type, *from = tc_input(node, 0)->type;
     const tc_tensor *factors = by_factor(node) ? tc_value_constant(tc_input(node, SCALES)) : NULL;
@@ -31,7 +31,7 @@ static bool stays(const tc_node *node, int axis, int item) {
            (factors && factors->data && factors->count > (uint64_t)item && tc_tensor_get(factors, (uint64_t)item) == 1);
 }
 
-/* g<axis> = the gradient so far, summed up along the axis; `before` is the name of what it was. */
+/* g<axis> = the gradient so far, summed up along the axis; `before` is its previous name. */
 static void sum_along(tc_body *body, int axis, int listed, const char *before) {
     tc_body_add(body,
                 "  at_%d = Constant <value_ints: ints = [%d]> ()\n"
@@ -82,7 +82,7 @@ static void sum_along(tc_body *body, int axis, int listed, const char *before) {
                 before, axis, axis, axis, axis);
 }
 
-/* The axis that item `i` of scales and sizes is of; -1: none. */
+/* The axis of item `i` of scales and sizes; -1: none. */
 static int axis_of(const tc_node *node, int rank, int i) {
     size_t n = 0;
     const int64_t *axes = tc_attr_ints(node, "axes", &n);
@@ -97,7 +97,7 @@ bool tc_make_resize_grad(tc_body *body) {
     bool half = tc_dtype_bits(tc_value_dtype(tc_input(node, 0))) == 16;
     if (rank < 1 || strcmp(tc_attr_string(node, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
         return false;
-    int item[TC_MAX_RANK]; /* of scales, of each axis; -1: it stays */
+    int item[TC_MAX_RANK]; /* the item of scales for each axis; -1: the axis keeps its length */
     for (int i = 0; i < rank; i++)
         item[i] = -1;
     for (int i = 0, axis; i < rank; i++)

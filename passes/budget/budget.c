@@ -1,7 +1,7 @@
-/* budget.c: the pass that makes a graph fit --memory-budget. Where the arena of the graph as it is fits, nothing
- * changes. Else a schedule is searched whose live bytes fit, made a graph in a clone, and the runtime asked for the
- * arena that it really takes; should that be more, the search goes on for less (budget_rounds.c). What is written was
- * read back and counted again. No pass behind this one may merge equal nodes. */
+/* budget.c: the pass that makes a graph fit --memory-budget. If the arena of the graph fits already, nothing
+ * changes. Otherwise it searches for a schedule whose live bytes fit, applies it to a clone, and asks the runtime
+ * for the real size of the arena. If that is too large, the search continues with a lower target (budget_rounds.c).
+ * The resulting graph is read back and counted again. No pass after this one may merge equal nodes. */
 #include "passes/rules/rules.h"
 #include "compiler/base/clock.h"
 #include "budget_begin.h"
@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* --- what the runtime takes --------------------------------------------------------------------- */
+/* --- the runtime's estimate --------------------------------------------------------------------- */
 
 static bool add_symbols(tc_arena *arena, const tc_type *type, const char **list) {
     bool open = !type || type->kind != TC_TENSOR || type->rank == TC_RANK_UNKNOWN;
@@ -37,21 +37,21 @@ static tc_status refuse_open(tc_pass_env *env, const tc_graph *graph) {
             if (node->outputs[i])
                 add_symbols(ctx->arena, node->outputs[i]->type, &list);
     if (!*list)
-        return tc_error(ctx, TC_UNSUPPORTED, NULL, "%s: what this graph takes is not known before it runs", option);
+        return tc_error(ctx, TC_UNSUPPORTED, NULL, "%s: the memory of this graph is not known before it runs", option);
     tc_error(ctx, TC_USAGE, NULL, "%s needs a number for every dimension; these have none: %s", option, list);
     tc_hint(ctx, "give each a value, such as --dim batch=32");
     return TC_USAGE;
 }
 
-tc_status tc_budget_foresee(tc_pass_env *env, tc_arena *arena, tc_model *model, tc_node_memories *out_memories,
-                            tc_footprint *out_footprint) {
+tc_status tc_budget_estimate(tc_pass_env *env, tc_arena *arena, tc_model *model, tc_node_memories *out_memories,
+                             tc_footprint *out_footprint) {
     bool planned = false;
     *out_memories = (tc_node_memories){arena, tc_map_create(arena)};
     TC_TRY(env->runtime->estimate(env->runtime->user, model, out_memories, out_footprint, &planned));
     return planned ? TC_OK : refuse_open(env, model->graph);
 }
 
-/* --- what is wanted ----------------------------------------------------------------------------- */
+/* --- the target --------------------------------------------------------------------------------- */
 
 static tc_status initial_bytes(tc_pass_env *env, uint64_t *out_bytes) {
     *out_bytes = env->runtime->initial;
@@ -75,7 +75,7 @@ static tc_status wanted_bytes(tc_pass_env *env, uint64_t *out_bytes) {
     return TC_OK;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------- */
+/* --- the pass ----------------------------------------------------------------------------------- */
 
 static void note_metadata(tc_pass_env *env, tc_model *model, const tc_plan_summary *s) {
     const char *text = tc_arena_printf(env->ctx->arena,
@@ -86,7 +86,7 @@ static void note_metadata(tc_pass_env *env, tc_model *model, const tc_plan_summa
     tc_model_set_metadata(model, "tempo.plan", text);
 }
 
-/* Of the nodes as they are: runs of a unit may differ in the results that are read. */
+/* The cost of the actual nodes: runs of a unit may differ in the results that have readers. */
 static uint64_t cost_of_nodes(const tc_budget *b, const tc_costs *costs) {
     uint64_t cost = 0;
     for (uint32_t at = 0; at < b->units.n_nodes; at++)
@@ -94,8 +94,8 @@ static uint64_t cost_of_nodes(const tc_budget *b, const tc_costs *costs) {
     return cost;
 }
 
-/* What was emitted, counted as if somebody else had made it: without --recompute, which would ask for runs of what the
- * plan already runs again. All runs of a unit are one there, so that no more is live. */
+/* The emitted graph, counted like a graph from another tool: without --recompute, which would ask for runs that the
+ * plan repeats already. All runs of a unit count as one there, so the live bytes are an upper bound. */
 static tc_status read_back(tc_pass_env *env, tc_arena *arena, tc_model *model, const tc_costs *costs,
                            const tc_plan *plan, tc_plan_summary *s) {
     tc_node_memories memories;
@@ -109,14 +109,14 @@ static tc_status read_back(tc_pass_env *env, tc_arena *arena, tc_model *model, c
     TC_TRY(tc_infer_graph(env->ctx, model->graph));
     if (tc_verify(env->ctx, model) != TC_OK)
         return tc_error(env->ctx, TC_BUG, NULL, "the graph of the plan is not valid");
-    TC_TRY(tc_budget_foresee(env, arena, model, &memories, &footprint));
-    TC_TRY(tc_budget_make(&plain, arena, model->graph, &memories, (tc_unit_forms){0}, costs, &again));
+    TC_TRY(tc_budget_estimate(env, arena, model, &memories, &footprint));
+    TC_TRY(tc_budget_make(&plain, arena, model->graph, &memories, (tc_unit_variants){0}, costs, &again));
     const char *wrong = tc_remat_check(&again.problem);
     if (wrong)
         return tc_error(env->ctx, TC_BUG, NULL, "the plan that was written is wrong: %s", wrong);
     tc_remat_simulate(&again.problem, again.problem.steps, again.problem.n_steps, NULL, &live);
-    /* Updates stand where weights are read no more, which is behind their place in the schedule: the arena counts it.
-     */
+    /* Updates come after the last reader of the weights, which is after their position in the schedule: the arena
+     * counts it. */
     const uint64_t most = env->options->update.optimizer ? plan->arena : plan->live.peak_bytes;
     const uint64_t cost = cost_of_nodes(&again, costs);
     if (cost > plan->live.cost || live.peak_bytes > most || footprint.arena != plan->arena)
@@ -137,7 +137,7 @@ static tc_status missed(tc_pass_env *env, const tc_budget *b, uint64_t wanted, c
         uint64_t floor = tc_remat_floor(&b->problem, &node);
         return tc_budget_refuse(ctx, b, wanted, floor, node, s->arena);
     }
-    tc_error(ctx, TC_LIMIT, NULL, "a memory budget of %s was missed: the best plan found allocates %s",
+    tc_error(ctx, TC_LIMIT, NULL, "the memory budget of %s was missed: the best plan found allocates %s",
              tc_budget_bytes(ctx, wanted), tc_budget_bytes(ctx, s->arena));
     tc_hint(ctx,
             "--memory-budget=%" PRIu64 " can be met; --remat-time=%d looks further; --best-effort writes this plan; "
@@ -152,26 +152,26 @@ typedef struct job {
     tc_arena *arena;
     tc_plan_summary *s;
     uint64_t wanted;
-    uint32_t part;         /* of the time, as tc_aim has it */
+    uint32_t part;         /* the fraction of time, as in tc_aim */
     const tc_costs *costs; /* NULL: not open yet */
     tc_beginning begin;
     tc_budget b;
     tc_plan plan;
-    uint64_t cost_before; /* of the graph as it came; 0: of that of the problem */
+    uint64_t cost_before; /* of the original graph; 0: of the problem's graph */
 } job;
 
-/* Which searches are not worth it: the graph fits, and nobody asks for other things. */
+/* Whether no search is needed: the graph fits, and no other option asks for one. */
 static bool fits(const job *j) {
     bool is_min = strcmp(j->env->options->memory_budget, "min") == 0;
     return !is_min && j->begin.footprint.arena <= j->wanted && j->env->options->n_recompute == 0;
 }
 
-/* Of the nodes of the file: the given schedule has what --recompute names twice already. */
+/* For the nodes of the file: the given schedule already runs the nodes of --recompute twice. */
 static uint64_t cost_of_file(const tc_budget *b) {
     uint64_t cost = 0;
     for (uint32_t at = 0; at < b->units.n_nodes; at++) {
         uint32_t node = b->node_of[b->units.unit_of[at]];
-        bool runs = node != TC_REMAT_NONE && b->units.units[b->units.unit_of[at]].form_of == TC_REMAT_NONE;
+        bool runs = node != TC_REMAT_NONE && b->units.units[b->units.unit_of[at]].variant_of == TC_REMAT_NONE;
         cost += runs ? b->problem.nodes[node].cost : 0;
     }
     return cost;
@@ -187,14 +187,14 @@ static void note_before(const job *j) {
     j->s->costs = tc_costs_source(j->costs);
 }
 
-/* The problem of the model, which was foreseen, and is prepared for a search. */
+/* The problem of the model, which has been estimated, and is prepared for a search. */
 static tc_status open_problem(job *j) {
     tc_pass_env *env = j->env;
     TC_TRY(tc_budget_prepare(env, j->arena, &j->begin));
     if (!j->costs)
         TC_TRY(tc_costs_open(env, j->model, &j->costs));
     TC_TRY(tc_budget_make(env, j->arena, j->model->graph, &j->begin.memories,
-                          (tc_unit_forms){j->begin.forms, j->begin.n_forms}, j->costs, &j->b));
+                          (tc_unit_variants){j->begin.variants, j->begin.n_variants}, j->costs, &j->b));
     const char *wrong = tc_remat_check(&j->b.problem);
     if (wrong)
         return tc_error(env->ctx, TC_BUG, NULL, "the problem of this graph is wrong: %s", wrong);
@@ -202,19 +202,19 @@ static tc_status open_problem(job *j) {
     return TC_OK;
 }
 
-/* Units of forms stand in the order of the list. Those without what nobody reads follow from the others. */
-static void count_forms(const job *j) {
+/* Units of variants come in the order of the list. Those without unread results follow from the others. */
+static void count_variants(const job *j) {
     const tc_units *u = &j->b.units;
     bool *runs = TC_NEW_ARRAY(j->arena, bool, (size_t)u->n_units + 1);
     for (uint32_t i = 0; i < j->plan.n_steps; i++)
         runs[j->b.nodes[j->plan.steps[i]].unit] = true;
     for (uint32_t i = 0, at = 0; i < u->n_units; i++) {
-        if (u->units[i].form_of == TC_REMAT_NONE)
+        if (u->units[i].variant_of == TC_REMAT_NONE)
             continue;
-        tc_rule_stat *row = tc_summary_rule(j->env, j->begin.forms[at++].rule);
+        tc_rule_stat *row = tc_summary_rule(j->env, j->begin.variants[at++].rule);
         bool counts =
             j->b.node_of[i] != TC_REMAT_NONE && j->b.problem.nodes[j->b.node_of[i]].n_outputs ==
-                                                    j->b.problem.nodes[j->b.node_of[u->units[i].form_of]].n_outputs;
+                                                    j->b.problem.nodes[j->b.node_of[u->units[i].variant_of]].n_outputs;
         row->tried += counts;
         row->matched += counts && runs[i];
     }
@@ -223,7 +223,7 @@ static void count_forms(const job *j) {
 static tc_status apply(const job *j) {
     tc_plan_summary *s = j->s;
     const tc_plan *plan = &j->plan;
-    count_forms(j);
+    count_variants(j);
     const tc_node **ran = TC_NEW_ARRAY(j->arena, const tc_node *, (size_t)plan->n_steps + 1);
     s->clones = tc_budget_emit(j->model->graph, &j->b, plan->steps, plan->n_steps, ran);
     s->changed = true;
@@ -235,7 +235,7 @@ static tc_status apply(const job *j) {
     return TC_OK;
 }
 
-/* The best plan, and the curve where one is wanted. A budget below the floor is refused without it. */
+/* The best plan, and the curve if one is requested. A budget below the floor is refused without it. */
 static tc_status search(job *j, tc_plan *out_plan) {
     tc_pass_env *env = j->env;
     const tc_aim aim = {.wanted = j->wanted, .part = j->part, .label = ""};
@@ -253,7 +253,7 @@ static tc_status search(job *j, tc_plan *out_plan) {
     return status;
 }
 
-/* The plan, or, where no plan takes less, the graph as it began. */
+/* The plan, or, if no plan takes less, the original graph. */
 static tc_status settle_for(job *j) {
     const tc_options *options = j->env->options;
     uint64_t as_it_is = j->begin.footprint.arena;
@@ -265,11 +265,11 @@ static tc_status settle_for(job *j) {
         return missed(j->env, &j->b, j->wanted, j->s);
     if (!no_better)
         return apply(j);
-    tc_forms_remove(j->begin.forms, j->begin.n_forms);
+    tc_variants_remove(j->begin.variants, j->begin.n_variants);
     return TC_OK;
 }
 
-/* The graph as it is, since it fits. What is told of it is that of a clone in which each node has a kernel. */
+/* The graph as it is, because it fits. The report describes a clone in which each node has a kernel. */
 static tc_status leave(job *j) {
     if (!j->costs)
         TC_TRY(tc_costs_open(j->env, j->model, &j->costs));
@@ -288,7 +288,7 @@ static tc_status look(job *j) {
     return search(j, &j->plan);
 }
 
-/* Without forms: one graph, in its place. */
+/* Without variants: changes one graph in place. */
 static tc_status plan_graph(job *j) {
     TC_TRY(tc_budget_begin(j->env, j->arena, j->model, TC_BEGIN_RECIPE, &j->begin));
     TC_TRY(wanted_bytes(j->env, &j->wanted));
@@ -298,10 +298,10 @@ static tc_status plan_graph(job *j) {
     return settle_for(j);
 }
 
-/* --- with forms --------------------------------------------------------------------------------- */
+/* --- with variants ------------------------------------------------------------------------------ */
 
-/* In a clone, so that the other may still be chosen. What is said or counted here is nobody's concern. */
-static tc_status begin_apart(const job *j, tc_beginning_kind kind, job *out) {
+/* In a clone, so that the other may still be chosen. Its messages and counts are discarded. */
+static tc_status begin_clone(const job *j, tc_beginning_kind kind, job *out) {
     tc_ctx *ctx = j->env->ctx;
     size_t n_diags = ctx->n_diags;
     tc_summary summary = *j->env->summary;
@@ -326,50 +326,51 @@ static bool is_better(const job *a, const job *b) {
     return first < second;
 }
 
-/* Does with the model what was done with a clone, of which the problem still speaks. */
+/* Repeats on the model the changes made to a clone, which the problem still refers to. */
 static tc_status repeat(job *j, const job *chosen) {
     tc_model *model = j->model;
     *j = *chosen;
     j->model = model;
     TC_TRY(tc_budget_begin(j->env, j->arena, model, chosen->begin.kind, &j->begin));
     TC_TRY(tc_budget_prepare(j->env, j->arena, &j->begin));
-    TC_ASSERT(j->begin.footprint.arena == chosen->begin.footprint.arena && j->begin.n_forms == chosen->begin.n_forms);
+    TC_ASSERT(j->begin.footprint.arena == chosen->begin.footprint.arena &&
+              j->begin.n_variants == chosen->begin.n_variants);
     return TC_OK;
 }
 
 /* The curve is that of the search whose plan is chosen, so that the plan is one of its points. */
-static tc_status choose(job *j, job *recipe, job *forms) {
-    const job *best = forms;
-    j->part = j->env->options->remat_time > 0 ? 2 : 0; /* the two share what is told */
+static tc_status choose(job *j, job *recipe, job *variants) {
+    const job *best = variants;
+    j->part = j->env->options->remat_time > 0 ? 2 : 0; /* the two share their messages */
     recipe->wanted = j->wanted;
     recipe->part = j->part;
-    TC_TRY(begin_apart(j, TC_BEGIN_FORMS, forms));
-    TC_TRY(look(forms));
-    if (!forms->s->stopped && (!forms->s->met || j->wanted == 0)) {
+    TC_TRY(begin_clone(j, TC_BEGIN_VARIANTS, variants));
+    TC_TRY(look(variants));
+    if (!variants->s->stopped && (!variants->s->met || j->wanted == 0)) {
         tc_pareto *curve = j->env->summary->pareto;
         TC_TRY(look(recipe));
-        best = is_better(recipe, forms) ? recipe : forms;
-        if (best == forms)
+        best = is_better(recipe, variants) ? recipe : variants;
+        if (best == variants)
             j->env->summary->pareto = curve;
     }
     TC_TRY(repeat(j, best));
     return settle_for(j);
 }
 
-static tc_status plan_with_forms(job *j) {
-    job recipe = {0}, forms = {0};
+static tc_status plan_with_variants(job *j) {
+    job recipe = {0}, variants = {0};
     bool fit = false;
     TC_TRY(tc_costs_open(j->env, j->model, &j->costs));
     j->cost_before = tc_graph_cost(j->costs, j->model->graph);
-    tc_status status = begin_apart(j, TC_BEGIN_RECIPE, &recipe);
+    tc_status status = begin_clone(j, TC_BEGIN_RECIPE, &recipe);
     if (status == TC_OK)
         status = wanted_bytes(j->env, &j->wanted);
     if (status == TC_OK) {
         j->begin = recipe.begin;
         fit = fits(j);
-        status = fit ? TC_OK : choose(j, &recipe, &forms);
+        status = fit ? TC_OK : choose(j, &recipe, &variants);
     }
-    tc_model_destroy(forms.model);
+    tc_model_destroy(variants.model);
     tc_model_destroy(recipe.model);
     if (!fit)
         return status;
@@ -377,13 +378,13 @@ static tc_status plan_with_forms(job *j) {
     return leave(j);
 }
 
-/* The curve of a graph that stays as it is: of a clone. */
+/* The curve of a graph that stays as it is, computed on a clone. */
 static tc_status draw_alone(const job *j) {
     job c = {.env = j->env, .arena = j->arena, .s = TC_NEW(j->arena, tc_plan_summary), .costs = j->costs};
     tc_plan none = {0};
     uint64_t initial = 0;
     c.model = tc_model_clone(j->model);
-    tc_pass_env env = *j->env; /* what was left to this pass is done */
+    tc_pass_env env = *j->env; /* the passes left to this one are done */
     env.deferred = 0;
     c.env = &env;
     tc_status status = tc_budget_begin(&env, j->arena, c.model, TC_BEGIN_RECIPE, &c.begin);
@@ -405,13 +406,13 @@ tc_status tc_pass_budget(tc_pass_env *env, tc_model *model) {
         return TC_OK;
     if (!env->runtime)
         return tc_error(env->ctx, TC_USAGE, NULL,
-                        "--memory-budget and --pareto need a runtime that tells what a graph takes");
+                        "--memory-budget and --pareto need a runtime that estimates the memory of a graph");
     double start = tc_seconds();
     tc_arena *arena = tc_arena_create();
     job j = {.env = env, .model = model, .arena = arena, .s = TC_NEW(env->ctx->arena, tc_plan_summary)};
     tc_status status = tc_infer_graph(env->ctx, model->graph);
     if (status == TC_OK && options->memory_budget) {
-        status = env->deferred ? plan_with_forms(&j) : plan_graph(&j);
+        status = env->deferred ? plan_with_variants(&j) : plan_graph(&j);
         env->summary->plan = j.s;
     }
     if (status == TC_OK && options->pareto && !env->summary->pareto)

@@ -1,5 +1,5 @@
-/* budget_begin.c: what a search begins with. The passes of a recipe that make a graph keep less are left to the search,
- * which may do better for the budget at hand: it gets the graph before them, and their forms to choose from. */
+/* budget_begin.c: the start of a search. The search replaces the passes of a recipe that make a graph keep less,
+ * because it may choose better for this budget. So it gets the graph before them, and their variants to choose from. */
 #include "passes/bodies/bodies.h"
 #include "budget_begin.h"
 #include "compiler/ir/ops.h"
@@ -37,7 +37,7 @@ tc_status tc_budget_begin(tc_pass_env *env, tc_arena *arena, tc_model *model, tc
     else if (env->deferred & TC_DEFER_LEAN)
         TC_TRY(tc_lean_rule(env, model, "attention_signed"));
     TC_TRY(tc_infer_graph(env->ctx, model->graph));
-    return tc_budget_foresee(env, arena, model, &out_begin->memories, &out_begin->footprint);
+    return tc_budget_estimate(env, arena, model, &out_begin->memories, &out_begin->footprint);
 }
 
 /* --- a graph that can be planned ---------------------------------------------------------------- */
@@ -73,19 +73,19 @@ static tc_status settle(tc_pass_env *env, tc_model *model, const tc_node_memorie
     return *out_changed ? tc_infer_graph(env->ctx, graph) : TC_OK;
 }
 
-/* --- forms -------------------------------------------------------------------------------------- */
+/* --- variants ----------------------------------------------------------------------------------- */
 
-/* What the runtime says of a clone in which somebody wants what the forms make. */
-static tc_status ask_for_forms(tc_pass_env *env, tc_arena *arena, tc_beginning *b) {
+/* The runtime's estimate for a clone in which the variants' results have readers. */
+static tc_status ask_for_variants(tc_pass_env *env, tc_arena *arena, tc_beginning *b) {
     tc_footprint ignored;
     tc_model *probe = tc_model_clone(b->model);
-    for (uint32_t i = 0; i < b->n_forms; i++)
-        for (uint32_t k = 0; k < b->forms[i].form->n_outputs; k++) {
-            const tc_value *value = b->forms[i].form->outputs[k];
+    for (uint32_t i = 0; i < b->n_variants; i++)
+        for (uint32_t k = 0; k < b->variants[i].variant->n_outputs; k++) {
+            const tc_value *value = b->variants[i].variant->outputs[k];
             if (value)
                 tc_graph_add_output(probe->graph, tc_graph_find(probe->graph, value->name));
         }
-    tc_status status = tc_budget_foresee(env, arena, probe, &b->memories, &ignored);
+    tc_status status = tc_budget_estimate(env, arena, probe, &b->memories, &ignored);
     tc_model_destroy(probe);
     return status;
 }
@@ -94,8 +94,8 @@ tc_status tc_budget_prepare(tc_pass_env *env, tc_arena *arena, tc_beginning *b) 
     bool changed = false;
     TC_TRY(settle(env, b->model, &b->memories, &changed));
     if (changed)
-        TC_TRY(tc_budget_foresee(env, arena, b->model, &b->memories, &b->footprint));
-    if (b->kind == TC_BEGIN_FORMS)
-        b->forms = tc_forms_add(env, arena, b->model->graph, &b->n_forms);
-    return b->n_forms > 0 ? ask_for_forms(env, arena, b) : TC_OK;
+        TC_TRY(tc_budget_estimate(env, arena, b->model, &b->memories, &b->footprint));
+    if (b->kind == TC_BEGIN_VARIANTS)
+        b->variants = tc_variants_add(env, arena, b->model->graph, &b->n_variants);
+    return b->n_variants > 0 ? ask_for_variants(env, arena, b) : TC_OK;
 }

@@ -1,9 +1,9 @@
-/* budget_certificate.c: why a budget cannot be met: the working set that no schedule gets around. */
+/* budget_certificate.c: why a budget cannot be met: the working set that every schedule needs. */
 #include "../../compiler/memory/storage.h"
 #include "budget.h"
 #include <inttypes.h>
 
-enum { TENSORS_TOLD = 8 };
+enum { TENSORS_LISTED = 8 };
 
 const char *tc_budget_bytes(tc_ctx *ctx, uint64_t bytes) {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -35,26 +35,26 @@ static const char *name_of(tc_ctx *ctx, const tc_budget *b, uint32_t value) {
 
 static const char *list_values(tc_ctx *ctx, const tc_budget *b, const char *list, const char *what,
                                const uint32_t *values, uint32_t n) {
-    uint32_t told = 0;
+    uint32_t listed = 0;
     for (uint32_t i = 0; i < n; i++) {
         const char *name = name_of(ctx, b, values[i]);
         if (!name || b->problem.values[values[i]].bytes == 0)
             continue;
-        if (told++ == TENSORS_TOLD)
+        if (listed++ == TENSORS_LISTED)
             return tc_arena_printf(ctx->arena, "%s; ...", list);
         list = add_tensor(ctx, list, name, what, b->problem.values[values[i]].bytes);
     }
     return list;
 }
 
-/* The largest come first: of a model's hundreds of gradients these matter. */
+/* The largest come first: these matter among hundreds of a model's gradients. */
 static const char *list_outputs(tc_ctx *ctx, const tc_budget *b) {
     const tc_remat_value *values = b->problem.values;
     uint32_t *outputs = TC_NEW_ARRAY(ctx->arena, uint32_t, b->problem.n_values), n = 0;
     for (uint32_t i = 0; i < b->problem.n_values; i++)
         if (values[i].is_output)
             outputs[n++] = i;
-    for (uint32_t to = 0; to < n && to <= TENSORS_TOLD; to++) {
+    for (uint32_t to = 0; to < n && to <= TENSORS_LISTED; to++) {
         uint32_t largest = to;
         for (uint32_t i = to + 1; i < n; i++)
             if (values[outputs[i]].bytes > values[outputs[largest]].bytes)
@@ -82,13 +82,14 @@ tc_status tc_budget_refuse(tc_ctx *ctx, const tc_budget *budget, uint64_t wanted
         list = list_outputs(ctx, budget);
     }
     tc_error(ctx, TC_LIMIT, node,
-             "a memory budget of %s cannot be met: no order and no recomputation needs less than "
+             "the memory budget of %s cannot be met: with any order and any recomputation it needs at least "
              "%s, which %s: %s",
              tc_budget_bytes(ctx, wanted), tc_budget_bytes(ctx, floor),
-             node ? "this node takes with what has to be there beside it" : "the outputs take", list);
-    const char *less = node ? "smaller batches need less" : "fewer gradients (--freeze) need less";
+             node ? "this node takes together with the tensors that must exist while it runs" : "the outputs take",
+             list);
+    const char *less = node ? "use a smaller batch" : "compute fewer gradients (--freeze)";
     if (nearest)
-        tc_hint(ctx, "the least that was found is --memory-budget=%" PRIu64 " (%s); %s", nearest,
+        tc_hint(ctx, "the smallest budget found is --memory-budget=%" PRIu64 " (%s); %s", nearest,
                 tc_budget_bytes(ctx, nearest), less);
     else
         tc_hint(ctx, "%s", less);

@@ -1,6 +1,6 @@
 /* budget_emit.c: from a schedule back to a graph. Instances of a unit run in their order, further runs are copies
- * (NAME__rcK, their results VALUE__rcK); a reader reads the newest run before it. Free nodes stand where they are first
- * read, and once more where what they show was made again. Outputs of the graph keep their names. */
+ * (NAME__rcK, their results VALUE__rcK). A reader reads the newest run before it. Free nodes come before their first
+ * reader, and once more after a recomputation of the result that they show. Outputs of the graph keep their names. */
 #include "compiler/ir/ops.h"
 #include "budget.h"
 #include <string.h>
@@ -11,18 +11,18 @@ typedef struct emitter {
     const tc_units *u;
     tc_graph *graph;
     tc_node **nodes;     /* [n_nodes] of this graph, by position */
-    tc_node *end;        /* what is emitted stands before it */
-    tc_value ***given;   /* [n_units] operands that no node makes, as the template had them */
+    tc_node *end;        /* emitted nodes come before it */
+    tc_value ***given;   /* [n_units] operands that no node makes, from the template */
     tc_value **now;      /* [n_results] by the newest run, */
-    tc_value **late;     /* [n_results] and by that behind the turn, of units that have one */
+    tc_value **late;     /* [n_results] and by the run in the backward pass, for units that have one */
     uint32_t *next;      /* [n_units] position of the next instance to be used */
     uint32_t *runs;      /* [n_units] so far */
     bool *used;          /* [n_nodes] */
-    const char ***names; /* [n_units] of forms: those of their originals' results */
-    tc_value ***read;    /* [n_units] of free ones: what the newest run read */
-    uint32_t *asked;     /* [n_units] the question that a free unit was last looked at for */
+    const char ***names; /* [n_units] for variants: those of their originals' results */
+    tc_value ***read;    /* [n_units] for free ones: the operands of the newest run */
+    uint32_t *asked;     /* [n_units] the query that last visited a free unit */
     uint32_t question;
-    bool behind; /* the loss is made */
+    bool is_backward; /* the loss has been computed */
     uint32_t n_copies;
     tc_node **copies; /* [n_copies] */
     size_t cap_copies;
@@ -53,7 +53,7 @@ static void name_copy(const emitter *e, tc_node *copy, const tc_node *node, uint
         const char *name = tc_arena_printf(arena, "%s__rc%u", node->outputs[i]->name, run);
         tc_value_rename(value, tc_graph_unique_name(e->graph, name));
         value->gradient_of = NULL;
-        value->role = e->behind ? TC_ROLE_BACKWARD : TC_ROLE_NONE;
+        value->role = e->is_backward ? TC_ROLE_BACKWARD : TC_ROLE_NONE;
     }
 }
 
@@ -66,7 +66,7 @@ static tc_node *copy_node(emitter *e, uint32_t unit) {
     return copy;
 }
 
-/* Instances have the results that were read of them: others may be needed now. */
+/* Instances have only the results that had readers; others may be needed now. */
 static void add_results(const emitter *e, tc_node *node, uint32_t unit) {
     const tc_unit *x = &e->u->units[unit];
     for (uint32_t i = 0; i < x->n_results; i++) {
@@ -98,11 +98,11 @@ static void run_unit(emitter *e, uint32_t unit, bool late, bool again) {
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i]) {
             (again ? e->late : e->now)[x->results + i] = node->outputs[i];
-            if (e->u->has_forms && e->behind && node->outputs[i]->role == TC_ROLE_NONE)
-                node->outputs[i]->role = TC_ROLE_BACKWARD; /* the form ran before the turn */
+            if (e->u->has_variants && e->is_backward && node->outputs[i]->role == TC_ROLE_NONE)
+                node->outputs[i]->role = TC_ROLE_BACKWARD; /* the variant ran in the forward pass */
         }
     e->runs[unit]++;
-    e->behind |= e->u->turn != TC_REMAT_NONE && e->u->unit_of[e->u->turn] == unit;
+    e->is_backward |= e->u->turn != TC_REMAT_NONE && e->u->unit_of[e->u->turn] == unit;
 }
 
 /* --- free units -------------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ static void push(emitter *e, stack *s, uint32_t unit) {
     s->items[s->n++] = unit;
 }
 
-/* Pushes the free units that this one reads and that this question has not come by; false: there are none. */
+/* Pushes the free operands of this unit that this query has not visited; false: there are none. */
 static bool push_operands(emitter *e, stack *s, uint32_t unit) {
     const tc_unit *x = &e->u->units[unit];
     uint32_t n = s->n;
@@ -151,7 +151,7 @@ static bool push_operands(emitter *e, stack *s, uint32_t unit) {
     return s->n > n;
 }
 
-/* Makes the free units current that `unit`, on top of the stack, reads, and then itself where it is free. */
+/* Updates the free units that `unit`, on top of the stack, reads, and then itself if it is free. */
 static void bring_up(emitter *e, stack *s, uint32_t unit, bool late) {
     e->question++;
     push(e, s, unit);
@@ -171,7 +171,7 @@ static void bring_up(emitter *e, stack *s, uint32_t unit, bool late) {
 
 /* --- the graph's outputs ----------------------------------------------------------------------- */
 
-/* The output keeps name and role, whichever run makes it. */
+/* The output keeps name and role, whatever run makes it. */
 static void hand_over(const emitter *e, uint32_t index, tc_value *to) {
     tc_value *from = e->graph->outputs[index];
     if (to == from)
@@ -183,7 +183,7 @@ static void hand_over(const emitter *e, uint32_t index, tc_value *to) {
     to->role = from->role;
     to->gradient_of = from->gradient_of;
     to->origin = from->origin;
-    from->role = e->behind ? TC_ROLE_BACKWARD : TC_ROLE_NONE;
+    from->role = e->is_backward ? TC_ROLE_BACKWARD : TC_ROLE_NONE;
     from->gradient_of = NULL;
     from->origin = NULL;
     for (uint32_t i = 0; i < e->graph->n_outputs; i++)
@@ -206,7 +206,7 @@ static void set_outputs(emitter *e, stack *s) {
     }
 }
 
-/* --- all of it --------------------------------------------------------------------------------- */
+/* --- the whole graph --------------------------------------------------------------------------- */
 
 static void erase_unused(const emitter *e) {
     for (uint32_t at = e->u->n_nodes; at-- > 0;)
@@ -216,7 +216,7 @@ static void erase_unused(const emitter *e) {
         tc_node *copy = e->copies[i];
         uint32_t n = copy->n_outputs;
         if (!copy->op || copy->op->max_outputs == TC_VARIADIC)
-            continue; /* how many there are says what they are: Split */
+            continue; /* Split: the number of results determines them */
         while (n > 1 && n > copy->op->min_outputs && !(copy->outputs[n - 1] && tc_value_is_used(copy->outputs[n - 1])))
             n--;
         tc_node_resize_outputs(copy, n);
@@ -234,23 +234,23 @@ static void name_results(const emitter *e, const tc_node *node, const char *cons
     }
 }
 
-/* What runs first has the original's names, be it a form, what runs again those of a copy. */
-static void name_forms(const emitter *e) {
+/* The first run has the original's names, even if it is a variant; later runs have those of a copy. */
+static void name_variants(const emitter *e) {
     for (uint32_t i = 0; i < e->u->n_units; i++) {
         const tc_unit *x = &e->u->units[i];
-        if (x->form_of == TC_REMAT_NONE || !e->used[x->first])
+        if (x->variant_of == TC_REMAT_NONE || !e->used[x->first])
             continue;
-        uint32_t at = e->u->units[x->form_of].first;
-        tc_node *form = e->nodes[x->first], *original = e->used[at] ? e->nodes[at] : NULL;
-        bool is_first = !original || tc_node_before(form, original);
-        tc_node *second = is_first ? original : form;
+        uint32_t at = e->u->units[x->variant_of].first;
+        tc_node *variant = e->nodes[x->first], *original = e->used[at] ? e->nodes[at] : NULL;
+        bool is_first = !original || tc_node_before(variant, original);
+        tc_node *second = is_first ? original : variant;
         if (second) {
             name_results(e, second, e->names[i], "%s__rc1");
             if (*second->name)
                 second->name = tc_arena_printf(e->graph->model->arena, "%s__rc1", second->name);
         }
         if (is_first)
-            name_results(e, form, e->names[i], "%s");
+            name_results(e, variant, e->names[i], "%s");
     }
 }
 
@@ -281,7 +281,7 @@ static emitter begin(tc_arena *arena, tc_graph *graph, const tc_budget *budget) 
     for (uint32_t i = 0; i < u->n_units; i++) {
         const tc_unit *x = &u->units[i];
         e.next[i] = x->first;
-        e.names[i] = x->form_of == TC_REMAT_NONE ? NULL : names_of(&e, e.nodes[u->units[x->form_of].first]);
+        e.names[i] = x->variant_of == TC_REMAT_NONE ? NULL : names_of(&e, e.nodes[u->units[x->variant_of].first]);
         e.given[i] = TC_NEW_ARRAY(arena, tc_value *, (size_t)x->n_operands + 1);
         for (uint32_t k = 0; k < x->n_operands; k++)
             e.given[i][k] = tc_input(e.nodes[x->first], k);
@@ -305,16 +305,16 @@ uint32_t tc_budget_emit(tc_graph *graph, const tc_budget *budget, const uint32_t
     }
     set_outputs(&e, &s);
     erase_unused(&e);
-    if (e.u->has_forms) {
-        tc_forms_forget(graph);
-        name_forms(&e);
+    if (e.u->has_variants) {
+        tc_variants_forget(graph);
+        name_variants(&e);
     }
     tc_node_erase(e.end);
-    tc_place_updates_again(arena, graph); /* behind what was computed again from the weights */
+    tc_place_updates_again(arena, graph); /* after nodes recomputed from the weights */
     uint32_t n = 0;
-    for (uint32_t i = e.u->n_units; i-- > 0;) { /* forms stand behind their originals */
-        if (e.u->units[i].form_of != TC_REMAT_NONE)
-            e.runs[e.u->units[i].form_of] += e.runs[i];
+    for (uint32_t i = e.u->n_units; i-- > 0;) { /* variants come after their originals */
+        if (e.u->units[i].variant_of != TC_REMAT_NONE)
+            e.runs[e.u->units[i].variant_of] += e.runs[i];
         else if (!e.u->units[i].is_free && e.runs[i] > 1)
             n += e.runs[i] - 1;
     }

@@ -45,11 +45,11 @@ tc_status tc_names_unknown(tc_ctx *ctx, const tc_graph *graph, const char *optio
             if (node->outputs[i])
                 tc_nearest_offer(&nearest, node->outputs[i]->name);
     }
-    tc_error(ctx, TC_USAGE, NULL, "--%s=%s: no node and no result of one has such a name", option,
+    tc_error(ctx, TC_USAGE, NULL, "--%s=%s: no node and no result of a node has such a name", option,
              tc_quote(ctx, expression));
     if (nearest.best && *nearest.best)
         tc_hint(ctx, "did you mean %s?", tc_quote(ctx, nearest.best));
     else
-        tc_hint(ctx, "--print-ir-before=budget shows the names that there are");
+        tc_hint(ctx, "--print-ir-before=budget shows the names");
     return TC_USAGE;
 }

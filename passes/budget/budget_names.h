@@ -1,4 +1,4 @@
-/* budget_names.h: which nodes an expression of --save or --recompute names. */
+/* budget_names.h: the nodes that an expression of --save or --recompute names. */
 #ifndef TC_BUDGET_NAMES_H
 #define TC_BUDGET_NAMES_H
 #include "passes/pass/pass.h"
@@ -15,6 +15,6 @@ tc_status tc_names_open(tc_ctx *ctx, const char *option, const char *expression,
 void tc_names_close(tc_names *names);
 /* It matches some part of the node's name or of a result's. */
 bool tc_names_match_node(const tc_names *names, const tc_node *node);
-/* The error that it names nothing, with the nearest name there is. TC_USAGE. */
+/* The error that it names nothing, with the nearest existing name. TC_USAGE. */
 tc_status tc_names_unknown(tc_ctx *ctx, const tc_graph *graph, const char *option, const char *expression);
 #endif

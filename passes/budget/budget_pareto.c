@@ -1,9 +1,9 @@
-/* budget_pareto.c: the curve of budget against time. First the fewest bytes are looked for, then the budgets between,
- * in halves: each search begins with the plans of its neighbours, too. All plans that come by are kept, and each budget
- * gets the best of them that fits: so a smaller budget never costs less, nor takes more. */
+/* budget_pareto.c: the curve of budget against time. First the fewest bytes are searched, then the budgets between,
+ * by halves; each search also begins with the plans of its neighbours. All plans found are kept, and each budget
+ * gets the best of them that fits. So a smaller budget never costs less, nor takes more. */
 #include "budget_rounds.h"
 
-enum { PART = 4 }; /* a point is looked for a quarter of the usual time */
+enum { PART = 4 }; /* the search for a point takes a quarter of the usual time */
 
 typedef struct curve {
     tc_pass_env *env;
@@ -11,10 +11,10 @@ typedef struct curve {
     tc_model *model;
     const tc_budget *b;
     tc_pareto *out;
-    tc_plan_summary s; /* what the searches say */
+    tc_plan_summary s; /* the results of searches */
     tc_plan *plans;    /* [n_plans] */
     uint32_t n_plans;
-    uint32_t n_points, n_done; /* asked for; looked for so far */
+    uint32_t n_points, n_done; /* points requested; points searched so far */
 } curve;
 
 /* Less cost, then a smaller arena. */
@@ -103,8 +103,9 @@ static uint32_t count_repeats(const curve *c, const tc_plan *plan) {
 static void tell_points(const curve *c, const uint64_t *budgets) {
     tc_plan_point *points = TC_NEW_ARRAY(c->env->ctx->arena, tc_plan_point, c->n_points);
     for (uint32_t i = 0; i < c->n_points; i++) {
-        const tc_plan *plan = best_within(c, budgets[i]), *told = plan ? plan : smallest(c);
-        points[i] = (tc_plan_point){budgets[i], told->arena, told->live.cost, count_repeats(c, told), plan != NULL};
+        const tc_plan *plan = best_within(c, budgets[i]), *listed = plan ? plan : smallest(c);
+        points[i] =
+            (tc_plan_point){budgets[i], listed->arena, listed->live.cost, count_repeats(c, listed), plan != NULL};
     }
     c->out->points = points;
     c->out->n_points = c->n_points;

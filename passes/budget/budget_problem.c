@@ -1,6 +1,6 @@
-/* budget_problem.c: from the units of a graph to numbers: real units are nodes, their results values of so many bytes,
- * the order of the file is the given schedule. What --save names runs once; what --recompute names runs a second time
- * behind the turn, and the backward pass reads that run alone. */
+/* budget_problem.c: from the units of a graph to numbers. Real units are nodes, their results values of so many
+ * bytes, the order of the file is the given schedule. A node of --save runs once; a node of --recompute runs a
+ * second time after the forward pass, and the backward pass reads only that run. */
 #include "compiler/text/marks.h"
 #include "../../compiler/memory/roles.h"
 #include "../../compiler/memory/storage.h"
@@ -18,9 +18,9 @@ typedef struct maker {
     tc_budget *b;
     const tc_costs *costs;
     bool *saved, *again; /* [n_units] by --save and --recompute */
-    bool *is_late;       /* [n_nodes] behind the turn, and not of the forward pass */
+    bool *is_late;       /* [n_nodes] in the backward pass */
     bool *all_late;      /* [n_units] every instance is */
-    uint32_t *token_of;  /* [n_units] a value without bytes that stands for having run; TC_REMAT_NONE */
+    uint32_t *token_of;  /* [n_units] a value without bytes that marks the unit as run; TC_REMAT_NONE */
     tc_remat_node *nodes;
     tc_remat_value *values;
     uint32_t *steps;
@@ -53,7 +53,7 @@ static uint32_t add_value(maker *m, uint64_t bytes, uint32_t result) {
     return at;
 }
 
-/* Result i of the unit as some instance has it; NULL: none has, or nobody reads it. */
+/* Result i of the unit from some instance that has it; NULL: no instance has it, or it has no reader. */
 static const tc_value *used_result(const tc_units *u, const tc_unit *unit, uint32_t i) {
     for (uint32_t at = unit->first; at != TC_REMAT_NONE; at = u->next_instance[at]) {
         const tc_value *value = tc_output(u->nodes[at], i);
@@ -68,7 +68,7 @@ static void add_results(maker *m, uint32_t index) {
     const tc_unit *unit = &u->units[index];
     for (uint32_t i = 0; i < unit->n_results; i++) {
         const tc_value *value = used_result(u, unit, i);
-        if (!value || unit->form_of != TC_REMAT_NONE)
+        if (!value || unit->variant_of != TC_REMAT_NONE)
             continue;
         bool is_there = (i == 0 && unit->is_known) || tc_is_renewal(value);
         uint64_t bytes = is_there ? 0 : aligned(raw_bytes(value));
@@ -78,7 +78,7 @@ static void add_results(maker *m, uint32_t index) {
     }
 }
 
-/* The real result whose bytes a result is; TC_REMAT_NONE: they are there anyway. */
+/* The real result whose bytes a result shows; TC_REMAT_NONE: it takes no bytes of its own. */
 static uint32_t shown_by(const tc_units *u, uint32_t result) {
     if (result == TC_REMAT_NONE || result == TC_BUDGET_GIVEN)
         return TC_REMAT_NONE;
@@ -86,7 +86,7 @@ static uint32_t shown_by(const tc_units *u, uint32_t result) {
     return unit->is_free ? unit->shows : result;
 }
 
-/* The value of the problem that operand `index` of the unit is for a reader. */
+/* The problem's value for operand `index` of the unit, for a reader. */
 static uint32_t operand_value(const maker *m, const tc_unit *unit, uint32_t index, bool late) {
     const tc_budget *b = m->b;
     uint32_t shown = shown_by(&b->units, unit->operands[index]);
@@ -162,7 +162,7 @@ static uint32_t result_value(const maker *m, const tc_unit *unit, uint32_t i, bo
     return (again ? m->b->late_value_of : m->b->value_of)[unit->results + i];
 }
 
-/* Results that may be written over operands. Both are of one size. */
+/* Results that may overwrite operands. Both have one size. */
 static void add_in_place(const maker *m, const tc_unit *unit, const tc_node_memory *memory, bool late, bool again,
                          overs *o) {
     for (uint32_t r = 0; r < TC_NODE_OVERS; r++) {
@@ -178,8 +178,8 @@ static void add_in_place(const maker *m, const tc_unit *unit, const tc_node_memo
 
 static uint64_t at_most(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* Parts that may lie in their whole. Where the runtime has them lie so, the whole lives as long as any part: this is
- * the best that can come of it. */
+/* Parts that may be views of their whole. If the runtime places them so, the whole lives as long as any part; this
+ * is the best case. */
 static void add_parts(const maker *m, const tc_unit *unit, const tc_node_memory *memory, bool late, bool again,
                       overs *o) {
     bool results = memory->parts == TC_PART_RESULTS;
@@ -205,7 +205,7 @@ static uint64_t cost_of(const maker *m, const tc_node *node) {
     return bytes;
 }
 
-/* A run makes what any instance makes: copies of before may lack results. */
+/* A run makes the results of any instance: earlier copies may lack some. */
 static uint64_t cost_of_run(const maker *m, const tc_unit *unit) {
     const tc_units *u = &m->b->units;
     tc_node whole = *u->nodes[unit->first];
@@ -218,7 +218,7 @@ static uint64_t cost_of_run(const maker *m, const tc_unit *unit) {
     return cost_of(m, &whole);
 }
 
-/* The run of a unit, or, `again`, the one behind the turn. */
+/* The run of a unit, or, `again`, its run in the backward pass. */
 static uint32_t add_problem_node(maker *m, uint32_t index, bool again) {
     tc_budget *b = m->b;
     const tc_units *u = &b->units;
@@ -251,7 +251,7 @@ static uint32_t add_problem_node(maker *m, uint32_t index, bool again) {
     return at;
 }
 
-/* Once everybody has said what has to run before it. */
+/* After all constraints on earlier runs are known. */
 static void add_tokens(maker *m) {
     for (uint32_t index = 0; index < m->b->units.n_units; index++) {
         uint32_t at = m->b->node_of[index];
@@ -266,11 +266,11 @@ static void add_tokens(maker *m) {
     }
 }
 
-/* Forms last; what --save names runs as it is. */
+/* Variants come last; a node of --save runs as it is. */
 static void add_all_nodes(maker *m) {
     tc_budget *b = m->b;
     for (uint32_t i = 0; i < b->units.n_units; i++) {
-        if (b->units.units[i].is_free || b->units.units[i].form_of != TC_REMAT_NONE)
+        if (b->units.units[i].is_free || b->units.units[i].variant_of != TC_REMAT_NONE)
             continue;
         b->node_of[i] = add_problem_node(m, i, false);
         if (m->again[i])
@@ -278,7 +278,7 @@ static void add_all_nodes(maker *m) {
     }
     b->n_plain = b->problem.n_nodes;
     for (uint32_t i = 0; i < b->units.n_units; i++)
-        if (b->units.units[i].form_of != TC_REMAT_NONE && !m->saved[b->units.units[i].form_of])
+        if (b->units.units[i].variant_of != TC_REMAT_NONE && !m->saved[b->units.units[i].variant_of])
             b->node_of[i] = add_problem_node(m, i, false);
     add_tokens(m);
     for (uint32_t i = 0; i < b->units.graph->n_outputs; i++) {
@@ -301,7 +301,7 @@ static int ascending(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* The late runs that `node` reads of, and those that they read of, in the order of their units. */
+/* The backward pass's runs that `node` reads, and those that they read, in the order of their units. */
 static void add_late_steps(maker *m, uint32_t node, bool *done) {
     tc_budget *b = m->b;
     list todo = {.arena = m->arena}, found = {.arena = m->arena};
@@ -332,7 +332,7 @@ static void add_steps(maker *m) {
     bool *done = TC_NEW_ARRAY(m->arena, bool, (size_t)b->problem.n_nodes + 1);
     for (uint32_t at = 0; at < u->n_nodes; at++) {
         uint32_t unit = u->unit_of[at];
-        if (u->units[unit].is_free || u->units[unit].form_of != TC_REMAT_NONE)
+        if (u->units[unit].is_free || u->units[unit].variant_of != TC_REMAT_NONE)
             continue;
         bool again = m->again[unit] && m->is_late[at] && at != u->units[unit].first;
         uint32_t node = again ? b->late_node_of[unit] : b->node_of[unit];
@@ -345,7 +345,7 @@ static void add_steps(maker *m) {
     }
 }
 
-/* --- what the command line names --------------------------------------------------------------- */
+/* --- names on the command line ----------------------------------------------------------------- */
 
 static bool matches_unit(const tc_units *u, const tc_unit *unit, const tc_names *names) {
     for (uint32_t at = unit->first; at != TC_REMAT_NONE; at = u->next_instance[at])
@@ -354,7 +354,7 @@ static bool matches_unit(const tc_units *u, const tc_unit *unit, const tc_names 
     return false;
 }
 
-/* Of views the unit whose bytes they show. */
+/* For views, the unit whose bytes they show. */
 static tc_status mark_named(const maker *m, const char *option, const char *const *expressions, size_t n,
                             bool *marked) {
     const tc_units *u = &m->b->units;
@@ -379,7 +379,7 @@ static tc_status mark_named(const maker *m, const char *option, const char *cons
     return TC_OK;
 }
 
-/* Runs again behind the turn: what the forward pass makes, and the backward pass reads. */
+/* Recomputed in the backward pass: results of the forward pass that the backward pass reads. */
 static void keep_readable(maker *m) {
     const tc_units *u = &m->b->units;
     bool *read_late = TC_NEW_ARRAY(m->arena, bool, (size_t)u->n_units + 1);
@@ -394,7 +394,7 @@ static void keep_readable(maker *m) {
     }
     for (uint32_t i = u->n_units; i-- > 0;) {
         const tc_unit *unit = &u->units[i];
-        m->again[i] = m->again[i] && read_late[i] && unit->form_of == TC_REMAT_NONE && !unit->is_fixed &&
+        m->again[i] = m->again[i] && read_late[i] && unit->variant_of == TC_REMAT_NONE && !unit->is_fixed &&
                       !m->saved[i] && !m->all_late[i] && i != u->unit_of[u->turn];
         for (uint32_t k = 0; !unit->is_free && (m->all_late[i] || m->again[i]) && k < unit->n_operands; k++) {
             uint32_t shown = shown_by(u, unit->operands[k]);
@@ -405,9 +405,9 @@ static void keep_readable(maker *m) {
 }
 
 tc_status tc_budget_make(tc_pass_env *env, tc_arena *arena, const tc_graph *graph, const tc_node_memories *memories,
-                         tc_unit_forms forms, const tc_costs *costs, tc_budget *out_budget) {
+                         tc_unit_variants variants, const tc_costs *costs, tc_budget *out_budget) {
     *out_budget = (tc_budget){0};
-    TC_TRY(tc_units_make(env, arena, graph, memories, forms, &out_budget->units));
+    TC_TRY(tc_units_make(env, arena, graph, memories, variants, &out_budget->units));
     const tc_units *u = &out_budget->units;
     const tc_options *options = env->options;
     maker m = {.env = env, .arena = arena, .b = out_budget, .costs = costs};

@@ -1,11 +1,11 @@
-/* budget_repeats.c: from two schedules of one problem, as given and as planned, to what the report shows: live bytes
- * step by step, and of each node that runs again what that is good for. */
+/* budget_repeats.c: from two schedules of one problem, given and planned, to the report: live bytes step by step,
+ * and the reason for each recomputed node. */
 #include "compiler/ir/ops.h"
 #include "budget_rounds.h"
 #include <string.h>
 
 typedef struct teller {
-    tc_arena *arena, *keep; /* for now; for the report */
+    tc_arena *arena, *keep; /* scratch; for the report */
     const tc_budget *b;
 } teller;
 
@@ -15,7 +15,7 @@ static tc_status tell_course(const teller *t, tc_ctx *ctx, const uint32_t *steps
     uint64_t *live = TC_NEW_ARRAY(t->arena, uint64_t, (size_t)n_steps + 1);
     tc_remat_status status = tc_remat_simulate(p, steps, n_steps, live, out_live);
     if (status != TC_REMAT_OK)
-        return tc_error(ctx, status == TC_REMAT_MEMORY ? TC_LIMIT : TC_BUG, NULL, "the plan cannot be told");
+        return tc_error(ctx, status == TC_REMAT_MEMORY ? TC_LIMIT : TC_BUG, NULL, "the plan cannot be reported");
     for (uint32_t i = 0; i < n_steps; i++)
         out[i] = (tc_plan_step){live[i], p->nodes[steps[i]].cost, NULL};
     return TC_OK;
@@ -30,7 +30,7 @@ static uint32_t find_turn(const teller *t, const uint32_t *steps, uint32_t n_ste
     return n_steps;
 }
 
-/* Marks values that are live at step `at`: those made up to it and read from it on before they are made again. */
+/* Marks values that are live at step `at`: made up to it and read from it on before they are recomputed. */
 static bool *live_at(const teller *t, const uint32_t *steps, uint32_t n_steps, uint32_t at) {
     const tc_remat_problem *p = &t->b->problem;
     bool *live = TC_NEW_ARRAY(t->arena, bool, (size_t)p->n_values + 1);
@@ -51,7 +51,7 @@ static bool *live_at(const teller *t, const uint32_t *steps, uint32_t n_steps, u
     return live;
 }
 
-/* Where the plan has the run of a node that the given schedule has at `at`. */
+/* The step of the plan that corresponds to the run of a node at step `at` of the given schedule. */
 static uint32_t same_run(const uint32_t *given, uint32_t at, const uint32_t *steps, uint32_t n_steps) {
     uint32_t before = 0, found = 0;
     for (uint32_t i = 0; i < at; i++)
@@ -66,7 +66,7 @@ static uint32_t same_run(const uint32_t *given, uint32_t at, const uint32_t *ste
     return found;
 }
 
-/* What the values of the problem have to do with the peak of the given schedule. */
+/* Which values of the problem are live at the peak of the given schedule, and which no longer are. */
 static bool *freed_values(const teller *t, const tc_plan *plan, uint32_t given_peak, uint32_t *out_at) {
     const tc_remat_problem *p = &t->b->problem;
     *out_at = same_run(p->steps, given_peak, plan->steps, plan->n_steps);
@@ -91,7 +91,7 @@ static tc_plan_repeat tell_repeat(const teller *t, const tc_node *node, const tc
     return r;
 }
 
-/* The first step that reads what step `at` makes; n_steps: none does. */
+/* The first step that reads a result of step `at`; n_steps: none does. */
 static uint32_t first_reader(const teller *t, const tc_plan *plan, uint32_t at) {
     const tc_remat_problem *p = &t->b->problem;
     const tc_remat_node *made = &p->nodes[plan->steps[at]];
@@ -105,7 +105,7 @@ static uint32_t first_reader(const teller *t, const tc_plan *plan, uint32_t at) 
     return plan->n_steps;
 }
 
-/* Bytes that this run brings back, of those that the plan freed: the first run behind the peak does. */
+/* Bytes that this run makes live again, of those that the plan freed: only the first run after the peak does. */
 static uint64_t brought_back(const teller *t, const tc_remat_node *node, bool *freed) {
     uint64_t bytes = 0;
     for (uint32_t k = 0; k < node->n_outputs; k++) {

@@ -1,16 +1,16 @@
-/* budget_rounds.c: the packer adds gaps to what is live, and parts may lie otherwise than a problem can tell: so each
- * schedule becomes a graph, and the runtime says what that takes. Where it is too much, the next search aims lower by
- * as much. */
+/* budget_rounds.c: the packer adds gaps to live bytes, and parts may be placed otherwise than a problem can express.
+ * So each schedule becomes a graph, and the runtime computes its arena. If that is too large, the next search lowers
+ * its target by the difference. */
 #include "budget_rounds.h"
 #include "budget_begin.h"
 #include <inttypes.h>
 #include <string.h>
 
-/* A search takes this many seconds unless it is told; each further round a third, but the second one, which goes on
- * from a whole search and mostly finds what fits, two. Where it is told, all rounds share what it is told: the first
- * one has half. To make a graph of a schedule costs as much as so many steps for each node, to plan it as much as a
- * step for so much of its work. The guard is so many times as long, and some seconds more: short searches, too, are to
- * end by their steps on a busy machine. */
+/* The default length of a search in seconds. Each further round takes a third of it, except the second: it continues
+ * a whole search and mostly finds a plan that fits, so it takes two thirds. If the user gives a time, all rounds
+ * share it, and the first one has half. Making a graph of a schedule costs as much as so many steps per node;
+ * planning it costs as much as one step per so much work. The guard is so many times as long, plus some seconds, so
+ * that short searches also end by their steps on a busy machine. */
 enum {
     ROUNDS = 4,
     SECONDS = 4,
@@ -33,16 +33,16 @@ typedef struct search {
     tc_plan best; /* n_steps 0: there is none */
     tc_plan last;
     uint32_t round;
-    double left; /* seconds of steps, of those that --remat-time gives */
+    double left; /* seconds of steps, out of those of --remat-time */
 } search;
 
 static bool has_time(const search *x) { return !x->s->stopped && x->left > 0; }
 
 static double seconds_of_round(const search *x) {
-    const double told = x->env->options->remat_time;
+    const double given = x->env->options->remat_time;
     uint32_t thirds = x->round == 0 ? THIRDS : x->round == 1 && x->last.n_steps > 0 ? 2 : 1;
-    double seconds = (told > 0 ? told / 2 : SECONDS) * thirds / THIRDS / (x->aim->part > 0 ? x->aim->part : 1);
-    return told > 0 && seconds > x->left ? x->left : seconds;
+    double seconds = (given > 0 ? given / 2 : SECONDS) * thirds / THIRDS / (x->aim->part > 0 ? x->aim->part : 1);
+    return given > 0 && seconds > x->left ? x->left : seconds;
 }
 
 static void spend(search *x, uint64_t steps) {
@@ -51,7 +51,7 @@ static void spend(search *x, uint64_t steps) {
 }
 
 /* "order  12%: best so far 98.3% of the budget, +4.1% time". */
-static void tell(void *user, const tc_remat_progress *p) {
+static void report(void *user, const tc_remat_progress *p) {
     const search *x = user;
     char line[160], size[40];
     double before = x->s->cost_before ? (double)x->s->cost_before : 1;
@@ -68,12 +68,12 @@ static void tell(void *user, const tc_remat_progress *p) {
 tc_status tc_budget_failed(tc_ctx *ctx, tc_remat_status status) {
     switch (status) {
     case TC_REMAT_OK: return TC_OK;
-    case TC_REMAT_MEMORY: return tc_error(ctx, TC_LIMIT, NULL, "not enough memory to look for a plan");
+    case TC_REMAT_MEMORY: return tc_error(ctx, TC_LIMIT, NULL, "not enough memory to search for a plan");
     case TC_REMAT_TOO_BIG:
         return tc_error(ctx, TC_LIMIT, NULL, "the values of this graph need more bytes than can be planned");
     case TC_REMAT_INVALID: break;
     }
-    return tc_error(ctx, TC_BUG, NULL, "the search makes a schedule that is wrong");
+    return tc_error(ctx, TC_BUG, NULL, "the search makes an invalid schedule");
 }
 
 static void release(void *schedule) { tc_remat_schedule_free(schedule); }
@@ -84,7 +84,7 @@ tc_status tc_budget_measure(tc_pass_env *env, tc_model *model, const tc_budget *
     tc_arena *scratch = tc_arena_create();
     tc_model *clone = tc_model_clone(model);
     tc_budget_emit(clone->graph, budget, plan->steps, plan->n_steps, NULL);
-    tc_status status = tc_budget_foresee(env, scratch, clone, &memories, &footprint);
+    tc_status status = tc_budget_estimate(env, scratch, clone, &memories, &footprint);
     plan->arena = footprint.arena;
     plan->work = footprint.work;
     tc_model_destroy(clone);
@@ -111,7 +111,7 @@ static uint32_t begin_with(const search *x, tc_remat_schedule *from) {
     return n;
 }
 
-/* One search, from `from` on; in the search's arena what it found. */
+/* One search, beginning with `from`; its result is in the search's arena. */
 static tc_status run_search(search *x, const tc_remat_problem *problem, uint64_t budget, double seconds,
                             const tc_remat_schedule *from, uint32_t n_from, tc_plan *out) {
     const tc_options *options = x->env->options;
@@ -121,7 +121,7 @@ static tc_status run_search(search *x, const tc_remat_problem *problem, uint64_t
                           .seed = (uint64_t)options->remat_seed,
                           .stop = watcher ? watcher->stop : NULL,
                           .seconds = seconds * GUARD + GRACE,
-                          .progress = watcher && watcher->progress ? tell : NULL,
+                          .progress = watcher && watcher->progress ? report : NULL,
                           .user = x,
                           .beginnings = from,
                           .n_beginnings = n_from};
@@ -136,7 +136,7 @@ static tc_status run_search(search *x, const tc_remat_problem *problem, uint64_t
     tc_let_go(&held);
     tc_remat_schedule_free(&outcome.best);
     if (wrong)
-        return tc_error(x->env->ctx, TC_BUG, NULL, "the search made a schedule that is wrong: %s", wrong);
+        return tc_error(x->env->ctx, TC_BUG, NULL, "the search made an invalid schedule: %s", wrong);
     tc_budget_forget(x->arena, x->b, steps, out->n_steps);
     spend(x, outcome.work);
     x->s->stopped |= outcome.stopped;
@@ -144,13 +144,13 @@ static tc_status run_search(search *x, const tc_remat_problem *problem, uint64_t
     return tc_budget_failed(x->env->ctx, tc_remat_simulate(&x->b->problem, steps, out->n_steps, NULL, &out->live));
 }
 
-/* Searches for `budget` live bytes, from the last schedule on. *out_met: found. Where there are forms, it begins with a
- * schedule that was searched without them, so that they cannot lead astray. */
+/* Searches for `budget` live bytes, beginning with the last schedule. *out_met: found. If there are variants, it
+ * also begins with a schedule that was searched without them, so that they cannot mislead it. */
 static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
     double seconds = seconds_of_round(x);
     tc_remat_schedule from[TC_MOST_NEAR + 1];
     uint32_t n_from = begin_with(x, from);
-    if (n_from == 0 && x->b->units.has_forms) {
+    if (n_from == 0 && x->b->units.has_variants) {
         tc_remat_problem plain = x->b->problem;
         plain.n_nodes = x->b->n_plain;
         seconds /= 2;
@@ -166,12 +166,11 @@ static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
     return TC_OK;
 }
 
-/* What is aimed for after each round is so much less than what would just fit: the last one, behind which there is
- * none, is not to miss by a hair. */
+/* Each round lowers its target a little further than necessary, so that the last one does not miss by a hair. */
 static const double margins[ROUNDS] = {0.002, 0.006, 0.018};
 
-/* What to aim for next: less than is wanted by the gaps that the last schedule leaves. What met its aim and takes too
- * much has to aim lower in any case. */
+/* The next target: less than wanted by the gaps of the last schedule. A schedule that met its target and takes too
+ * much lowers it in any case. */
 static uint64_t next_aim(uint64_t aim, const search *x, bool met) {
     double share = (double)x->last.live.peak_bytes / (double)(x->last.arena ? x->last.arena : 1);
     uint64_t next = (uint64_t)((double)x->wanted * share * (1 - margins[x->round])), most = aim - aim / 512;
@@ -189,9 +188,9 @@ static tc_status search_budget(search *x, uint32_t first_round) {
     return TC_OK;
 }
 
-/* First for less than there can be, which ends at the least that is found; then for less than that, again and again, by
- * smaller parts where nothing is found; then for the best of these at less cost. `quick`: to tell what could be met, no
- * more. */
+/* First searches for less than possible, which ends at the least found; then for less than that, again and again, by
+ * smaller parts if nothing is found; then for the best of these at less cost. `quick`: only to report the budget
+ * that can be met. */
 static tc_status search_least(search *x, bool quick) {
     bool met;
     x->round = quick;
@@ -201,8 +200,8 @@ static tc_status search_least(search *x, bool quick) {
         x->wanted = most - most / part;
         x->s->met = false;
         if (x->wanted == most || x->wanted < x->s->floor)
-            continue;           /* nothing less, or nothing that can be */
-        x->last = (tc_plan){0}; /* what is least live may lie badly: from the given schedule again */
+            continue;           /* nothing less, or nothing possible */
+        x->last = (tc_plan){0}; /* the schedule with the fewest live bytes may pack badly: start again */
         TC_TRY(search_budget(x, 1));
     }
     x->round = 1;

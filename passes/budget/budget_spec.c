@@ -1,4 +1,5 @@
-/* budget_spec.c: from what --memory-budget says to numbers. No floating point: a budget is the same everywhere. */
+/* budget_spec.c: from the text of --memory-budget to numbers. No floating point, so that a budget is the same
+ * everywhere. */
 #include "compiler/base/quantity.h"
 #include "budget.h"
 #include "budget_names.h"
@@ -6,7 +7,7 @@
 
 enum { MOST_POINTS = 33, MOST_PERCENT = 1000000 }; /* of --pareto, of --memory-budget */
 
-static const char usage[] = "give " TC_BYTES_USAGE ", 50% of what recipe none takes, or min";
+static const char usage[] = "give " TC_BYTES_USAGE ", 50% of the memory under recipe none, or min";
 
 static bool parse(const char *text, tc_budget_spec *out) {
     const char *at = text;

@@ -1,6 +1,6 @@
-/* budget_units.c: which nodes of a graph compute the same, and which compute nothing. One walk in order: an op and its
- * attributes on the same operands is the same unit, so that the copies of the pass `lean`, or of an earlier plan, are
- * one thing that runs several times. */
+/* budget_units.c: groups nodes that compute the same, and finds nodes that compute nothing. One walk in order: an op
+ * with its attributes on the same operands is the same unit. So the copies of the pass `lean`, or of an earlier
+ * plan, are one unit that runs several times. */
 #include "passes/canonical/canonical.h"
 #include "passes/weights/choose_loss.h"
 #include "compiler/text/marks.h"
@@ -15,7 +15,7 @@ typedef struct maker {
     uint64_t *hashes;
     size_t mask;
     size_t cap_units, cap_results;
-    uint32_t *form_of; /* [n_nodes] position of the node whose results a form makes, or TC_REMAT_NONE */
+    uint32_t *variant_of; /* [n_nodes] position of the node whose results a variant makes, or TC_REMAT_NONE */
 } maker;
 
 uint32_t tc_result_of(const tc_units *units, const tc_value *value) {
@@ -27,7 +27,7 @@ uint32_t tc_result_of(const tc_units *units, const tc_value *value) {
 }
 
 uint32_t tc_unit_root(const tc_units *units, uint32_t unit) {
-    return units->units[unit].form_of == TC_REMAT_NONE ? unit : units->units[unit].form_of;
+    return units->units[unit].variant_of == TC_REMAT_NONE ? unit : units->units[unit].variant_of;
 }
 
 /* --- the same ---------------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static bool makes_output(const tc_node *node) {
     return false;
 }
 
-/* An optimizer's: it runs once, on the elements that its results take the place of. */
+/* An optimizer's node runs once, on the elements that its results overwrite. */
 static bool renews(const tc_node *node) {
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i] && tc_is_renewal(node->outputs[i]))
@@ -47,7 +47,7 @@ static bool renews(const tc_node *node) {
     return false;
 }
 
-/* What an operand is to the hash and to equality: a result by its number, what is given by its value. */
+/* The identity of an operand for the hash and for equality: a result's number, or a given value. */
 static uint64_t operand_key(const tc_units *u, const tc_node *node, uint32_t index) {
     const tc_value *value = tc_input(node, index);
     uint32_t result = tc_result_of(u, value);
@@ -95,7 +95,7 @@ static void add_after(const maker *m, tc_unit *unit, size_t *cap, uint32_t other
     unit->after = after;
 }
 
-/* What a free unit shows, and what has to be there before it, by its operands. */
+/* The result that a free unit shows, and the units that must run before it, from its operands. */
 static void trace(const maker *m, tc_unit *unit, int view_of) {
     const tc_units *u = m->u;
     size_t cap = 0;
@@ -115,7 +115,7 @@ static void trace(const maker *m, tc_unit *unit, int view_of) {
     }
 }
 
-/* What is known of it beforehand is free where it reads no byte that somebody has to keep. */
+/* A result known beforehand is free if it reads no bytes that would have to be kept. */
 static bool reads_real(const maker *m, const tc_node *node, const tc_unit *unit) {
     for (uint32_t i = 0; i < unit->n_operands; i++) {
         uint32_t result = unit->operands[i];
@@ -149,16 +149,16 @@ static uint32_t add_unit(maker *m, uint32_t at) {
     u->units = tc_arena_grow(u->arena, u->units, sizeof *u->units, &m->cap_units, (size_t)u->n_units + 1);
     tc_unit *unit = &u->units[u->n_units];
     *unit = (tc_unit){.first = at, .results = u->n_results, .n_results = most_results(node), .shows = TC_REMAT_NONE};
-    unit->form_of = TC_REMAT_NONE;
+    unit->variant_of = TC_REMAT_NONE;
     unit->n_operands = node->n_inputs;
     unit->operands = operands_of(u, node);
     unit->is_fixed =
         !node->op || tc_node_has(node, TC_RANDOM | TC_CONTROL | TC_SIDE_EFFECT) || tc_has_nested(node) || renews(node);
     unit->is_known = !memory || memory->is_known;
     unit->is_free = !memory || memory->view_of >= 0 || (memory->is_known && !reads_real(m, node, unit));
-    if (m->form_of[at] != TC_REMAT_NONE) {
-        unit->form_of = u->unit_of[m->form_of[at]];
-        unit->results = u->units[unit->form_of].results;
+    if (m->variant_of[at] != TC_REMAT_NONE) {
+        unit->variant_of = u->unit_of[m->variant_of[at]];
+        unit->results = u->units[unit->variant_of].results;
         unit->n_results = node->n_outputs;
         return u->n_units++;
     }
@@ -176,7 +176,7 @@ static void add_node(maker *m, uint32_t at) {
     const tc_node *node = u->nodes[at];
     uint64_t hash = hash_of(u, node);
     size_t slot = 0;
-    bool can_merge = tc_can_merge(node) && m->form_of[at] == TC_REMAT_NONE;
+    bool can_merge = tc_can_merge(node) && m->variant_of[at] == TC_REMAT_NONE;
     uint32_t unit = can_merge ? find_unit(m, node, hash, &slot) : TC_REMAT_NONE;
     if (unit == TC_REMAT_NONE) {
         unit = add_unit(m, at);
@@ -207,7 +207,7 @@ static tc_status check_node(tc_ctx *ctx, const tc_node *node, const tc_node_memo
     if (memory && !tc_has_nested(node) && strcmp(memory->op_type, node->op_type) == 0 &&
         strcmp(memory->domain, node->domain) == 0)
         return TC_OK;
-    tc_error(ctx, TC_UNSUPPORTED, node, "--memory-budget cannot plan this node: it is not known what running it takes");
+    tc_error(ctx, TC_UNSUPPORTED, node, "--memory-budget cannot plan this node: its memory is not known");
     return TC_UNSUPPORTED;
 }
 
@@ -225,16 +225,16 @@ static tc_status list_nodes(tc_pass_env *env, const tc_node_memories *memories, 
     return TC_OK;
 }
 
-static void note_forms(maker *m, tc_unit_forms forms) {
+static void note_variants(maker *m, tc_unit_variants variants) {
     for (uint32_t at = 0; at < m->u->n_nodes; at++)
-        m->form_of[at] = TC_REMAT_NONE;
-    for (uint32_t i = 0; i < forms.n; i++)
-        m->form_of[m->u->position[forms.list[i].form->id]] = m->u->position[forms.list[i].node->id];
-    m->u->has_forms = forms.n > 0;
+        m->variant_of[at] = TC_REMAT_NONE;
+    for (uint32_t i = 0; i < variants.n; i++)
+        m->variant_of[m->u->position[variants.list[i].variant->id]] = m->u->position[variants.list[i].node->id];
+    m->u->has_variants = variants.n > 0;
 }
 
 tc_status tc_units_make(tc_pass_env *env, tc_arena *arena, const tc_graph *graph, const tc_node_memories *memories,
-                        tc_unit_forms forms, tc_units *out_units) {
+                        tc_unit_variants variants, tc_units *out_units) {
     size_t n = (size_t)graph->n_nodes + 1, size = 16;
     while (size < n * 2)
         size *= 2;
@@ -247,9 +247,9 @@ tc_status tc_units_make(tc_pass_env *env, tc_arena *arena, const tc_graph *graph
     maker m = {.env = env, .u = out_units, .mask = size - 1};
     m.slots = TC_NEW_ARRAY(arena, uint32_t, size);
     m.hashes = TC_NEW_ARRAY(arena, uint64_t, size);
-    m.form_of = TC_NEW_ARRAY(arena, uint32_t, n);
+    m.variant_of = TC_NEW_ARRAY(arena, uint32_t, n);
     TC_TRY(list_nodes(env, memories, out_units));
-    note_forms(&m, forms);
+    note_variants(&m, variants);
     for (uint32_t at = 0; at < out_units->n_nodes; at++)
         add_node(&m, at);
     return TC_OK;

@@ -1,4 +1,4 @@
-/* measured_costs.c: a table of times, read line by line (CSV, RFC 4180) into two maps: by name and by what is done. */
+/* measured_costs.c: reads a table of times (CSV, RFC 4180) line by line into two maps: by name, and by op and types. */
 #include "measured_costs.h"
 #include "compiler/base/file.h"
 #include "compiler/ir/ops.h"
@@ -8,7 +8,7 @@ enum { NODE, OP, OPERANDS, RESULT, RUNS, TIME, FIELDS };
 static const char *const head[FIELDS] = {"node", "op", "operands", "result", "runs", "nanoseconds"};
 
 typedef struct named_time {
-    const char *key; /* of what it does */
+    const char *key; /* of its op and types */
     uint64_t time;
 } named_time;
 
@@ -26,7 +26,7 @@ struct tc_measured {
 typedef struct reader {
     tc_ctx *ctx;
     const char *path, *at, *end;
-    size_t line, began; /* of what is read next; of the row at hand: quoted names may hold line breaks */
+    size_t line, began; /* of the next line; of the current row: quoted names may hold line breaks */
 } reader;
 
 static tc_status malformed(reader *r, const char *what) {
@@ -35,7 +35,7 @@ static tc_status malformed(reader *r, const char *what) {
     return TC_BAD_INPUT;
 }
 
-/* The characters of a quoted field, from behind its first quote on: two quotes are one. */
+/* The characters of a quoted field, after its first quote: two quotes are one. */
 static tc_status quoted(reader *r, const char **out_text) {
     const char *start = r->at, *quote = start;
     while ((quote = memchr(quote, '"', (size_t)(r->end - quote))) && quote + 1 < r->end && quote[1] == '"')
@@ -118,9 +118,10 @@ static tc_status read_row(reader *r, tc_measured *m) {
     uint64_t runs, time;
     TC_TRY(fields(r, texts));
     if (!number(texts[RUNS], &runs) || runs == 0)
-        return malformed(r, tc_arena_printf(r->ctx->arena, "'%s' is no number of runs", tc_quote(r->ctx, texts[RUNS])));
+        return malformed(r,
+                         tc_arena_printf(r->ctx->arena, "'%s' is not a number of runs", tc_quote(r->ctx, texts[RUNS])));
     if (!number(texts[TIME], &time))
-        return malformed(r, tc_arena_printf(r->ctx->arena, "'%s' is no number of nanoseconds up to 2^50",
+        return malformed(r, tc_arena_printf(r->ctx->arena, "'%s' is not a number of nanoseconds up to 2^50",
                                             tc_quote(r->ctx, texts[TIME])));
     add_row(m, r->ctx->arena, texts, time);
     return TC_OK;
@@ -183,7 +184,7 @@ static bool same_op(const char *key, const char *other) {
     return strncmp(key, other, length + 1) == 0;
 }
 
-/* A run that a plan added takes as long as the run that it is a copy of, also where it lacks results. */
+/* A run that a plan added takes as long as the run that it copies, even if it lacks results. */
 static const named_time *of_original(const tc_measured *m, tc_arena *arena, const char *label) {
     const char *suffix = strstr(label, "__rc");
     return suffix ? tc_map_get(m->by_name, tc_arena_strndup(arena, label, (size_t)(suffix - label))) : NULL;

@@ -1,6 +1,6 @@
-/* measured_costs.h: the table that `tempo-run --profile=FILE.csv` writes (programs/tempo-run/run_times.c), read again:
+/* measured_costs.h: reads the table that `tempo-run --profile=FILE.csv` writes (programs/tempo-run/run_times.c):
  *     node,op,operands,result,runs,nanoseconds
- * A node is looked for by name, and by what it does: its op and the types of its operands and first result. */
+ * A node is looked up by name, or by its op and the types of its operands and first result. */
 #ifndef TC_MEASURED_COSTS_H
 #define TC_MEASURED_COSTS_H
 #include "compiler/ir/ir.h"
@@ -9,11 +9,10 @@
 
 typedef struct tc_measured tc_measured;
 
-/* The table in the context's arena. TC_IO: the file cannot be read; TC_BAD_INPUT: a line makes no sense, which is
- * named. */
+/* The table in the context's arena. TC_IO: the file cannot be read; TC_BAD_INPUT: an invalid line, which is named. */
 tc_status tc_measured_read(tc_ctx *ctx, const char *path, const tc_measured **out_measured);
 
-/* The nanoseconds of the row of that node's name, op and types; or else the mean of all rows of its op and types;
- * UINT64_MAX: there is none. Where the node's types are not static, name and op suffice. */
+/* The nanoseconds of the row with that node's name, op and types; else the mean of all rows with its op and types;
+ * UINT64_MAX: there is none. If the node's types are not static, name and op suffice. */
 uint64_t tc_measured_time(const tc_measured *measured, const tc_node *node);
 #endif

@@ -1,5 +1,5 @@
-/* node_cost.c: the roofline of a machine, one unit for each node that runs, or measured times, and where nothing was
- * measured the roofline in proportion to what was. */
+/* node_cost.c: the cost of a node: the roofline of a machine, one unit for each node that runs, or measured times. A
+ * node without a measured time costs its roofline, in proportion to the measured nodes. */
 #include "node_cost.h"
 #include "compiler/ir/ops.h"
 #include "measured_costs.h"
@@ -20,15 +20,15 @@ static const machine machines[] = {
 #undef MACHINE
 };
 
-/* How many times the roofline nodes took that were measured, in 1/1024. */
+/* Measured times of nodes over their rooflines, in 1/1024. */
 typedef uint64_t ratio;
 enum { RATIO_ONE = 1024 };
 #define RATIO_MOST (UINT64_C(1) << 30)
 
 struct tc_costs {
     const machine *machine;      /* NULL: each node that runs costs 1 */
-    const tc_measured *measured; /* NULL: nothing is */
-    ratio all, *by_op;           /* [tc_op_count()], 0: none of the op was measured */
+    const tc_measured *measured; /* NULL: nothing is measured */
+    ratio all, *by_op;           /* [tc_op_count()], 0: no node of the op was measured */
     const char *source;
 };
 
@@ -59,7 +59,7 @@ tc_status tc_machine_check(tc_ctx *ctx, const char *name) {
 
 static uint64_t ceil_div(uint64_t a, uint32_t b) { return a / b + (a % b != 0); }
 
-/* Of what the node computes with: its first operand of a float type, or result. */
+/* The type of the node's computation: its first operand of a float type, or result. */
 static tc_dtype computed_in(const tc_node *node) {
     for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++) {
         tc_dtype dtype = tc_value_dtype(i < node->n_inputs ? tc_input(node, i) : tc_output(node, i - node->n_inputs));
@@ -107,7 +107,7 @@ static uint64_t scaled(uint64_t time, ratio r) {
     return time * r / RATIO_ONE;
 }
 
-/* Sets the ratios by the graph's nodes and says how many of them were not measured. */
+/* Sets the ratios from the graph's nodes and reports how many of them were not measured. */
 static void compare(tc_ctx *ctx, const tc_graph *graph, tc_costs *costs) {
     proportion all = {0}, *by_op = TC_NEW_ARRAY(ctx->arena, proportion, tc_op_count());
     uint32_t missing = 0, run = 0;
@@ -128,9 +128,9 @@ static void compare(tc_ctx *ctx, const tc_graph *graph, tc_costs *costs) {
     for (size_t i = 0; i < tc_op_count(); i++)
         costs->by_op[i] = ratio_of(&by_op[i]);
     if (missing > 0 && missing == run) {
-        tc_warn(ctx, NULL, "%s has no time for any node: the roofline of %s it is", tc_quote(ctx, costs->source),
+        tc_warn(ctx, NULL, "%s has no time for any node: the roofline of %s is used", tc_quote(ctx, costs->source),
                 costs->machine->name);
-        tc_hint(ctx, "measure the graph that is compiled: tempo-run MODEL --profile=FILE.csv");
+        tc_hint(ctx, "measure the compiled graph: tempo-run MODEL --profile=FILE.csv");
     } else if (missing > 0)
         tc_note(ctx, NULL, "%s has no time for %u of %u nodes: the roofline of %s in proportion to the others",
                 tc_quote(ctx, costs->source), missing, run, costs->machine->name);

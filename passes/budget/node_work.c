@@ -1,5 +1,5 @@
-/* node_work.c: flops and bytes of a node from its types, by the rows of work.def. Numbers stop at MOST, so that what a
- * file claims of its shapes overflows nothing. */
+/* node_work.c: flops and bytes of a node from its types, by the rows of work.def. Numbers are capped at MOST, so
+ * that shapes claimed by a file cannot overflow. */
 #include "node_work.h"
 #include "compiler/contents/contents.h"
 #include "../../compiler/memory/storage.h"
@@ -13,7 +13,7 @@ static uint64_t mul(uint64_t a, uint64_t b) { return b != 0 && a > MOST / b ? MO
 
 /* --- sizes -------------------------------------------------------------------------------------- */
 
-/* Dim `at` of the value, from the end where negative; 1 where it is not known or not there. */
+/* Dim `at` of the value, from the end if negative; 1 if it is not known or absent. */
 static uint64_t dim(const tc_value *value, int at) {
     int rank = tc_value_rank(value);
     at += at < 0 ? rank : 0;
@@ -71,7 +71,7 @@ static uint64_t gemm(const tc_node *node, unsigned each) {
     return mul(2, mul(count(tc_output(node, 0)), inner));
 }
 
-/* What a window multiplies: the weight's elements for one of its first channels, which are those of the result. */
+/* The products of one window: the weight's elements for one of its first channels, which are those of the result. */
 static uint64_t window_of(const tc_node *node) {
     const tc_value *weight = tc_input(node, 1);
     uint64_t n = 1;
@@ -91,8 +91,8 @@ static uint64_t conv_transpose(const tc_node *node, unsigned each) {
     return mul(2, mul(count(tc_input(node, 0)), window_of(node)));
 }
 
-/* The factors of one operand's dims by the letters of its term that were not met before; `...` stands for the dims that
- * the letters leave. */
+/* The product of one operand's dims for letters of its term that were not seen before; `...` stands for the dims
+ * without letters. */
 static uint64_t new_letters(const tc_value *value, const char *term, size_t length, bool seen[256]) {
     uint64_t n = 1;
     int letters = 0, at = 0, spread;
@@ -125,7 +125,7 @@ static uint64_t einsum(const tc_node *node, unsigned each) {
     return mul(points, node->n_inputs);
 }
 
-/* X (T, B, I), operand `first`: each row of it, and of the state, is multiplied by W and R, of all gates and
+/* X (T, B, I), operand `first`: each row of it, and of the state, is multiplied by W and R, for all gates and
  * directions. */
 static uint64_t layer_of(const tc_node *node, uint32_t first) {
     const tc_value *x = tc_input(node, first);
@@ -138,13 +138,13 @@ static uint64_t recurrent(const tc_node *node, unsigned each) {
     return layer_of(node, 0);
 }
 
-/* The sums once more, and two products for each of theirs. */
+/* The forward sums once more, and two products for each of them. */
 static uint64_t recurrence_grad(const tc_node *node, unsigned each) {
     (void)each;
     return mul(3, layer_of(node, 1));
 }
 
-/* Products between scores and rows of `products` elements in all, and what an element of the scores takes beside. */
+/* Products between scores and rows with `products` elements in all, and the other work per element of the scores. */
 static uint64_t with_scores(uint64_t scores, uint64_t products, unsigned each) {
     return mul(scores, add(mul(2, products), each));
 }
@@ -173,8 +173,8 @@ static uint64_t dot_attention(const tc_node *node, unsigned each) {
                        each + (tc_input(node, 6) ? DRAWN : 0));
 }
 
-/* dP = dY V^T, dQ = dS K, dK^T = Q^T dS, dV = P^T dY, of which those without reader are left out; before them Q K^T
- * where P is made again. */
+/* dP = dY V^T, dQ = dS K, dK^T = Q^T dS, dV = P^T dY, without those that have no reader; before them Q K^T if P is
+ * recomputed. */
 static uint64_t gradient(const tc_node *node, unsigned each, bool again) {
     const tc_value *kt = tc_input(node, 2), *v = tc_input(node, 3);
     uint64_t d = dim(kt, -2), wide = dim(v, -1), products = add(wide, again ? d : 0);
@@ -190,7 +190,7 @@ static uint64_t tiled_grad(const tc_node *node, unsigned each) {
     return gradient(node, each + (tc_input(node, 7) ? DRAWN : 0), true);
 }
 
-/* Scores X W, a row for each label; dX = dZ W^T and dW = X^T dZ in the same walk. */
+/* Scores X W, a row for each label; dX = dZ W^T and dW = X^T dZ in the same pass. */
 static uint64_t linear_loss(const tc_node *node, unsigned each) {
     bool transposed = tc_attr_int(node, "transB", 0) != 0;
     uint64_t scores = mul(count(tc_input(node, 2)), dim(tc_input(node, 1), transposed ? 0 : 1)),

@@ -1,7 +1,7 @@
-/* canonicalize.c: the pass that leaves one spelling of each thing: known values are folded, nodes that do nothing or
- * repeat another are removed, canonical.rules rewrites idioms. No result changes by a bit, with two exceptions: x * x
- * for x ^ 2, which may be a last bit better, and rules marked inexact, which are off by default. The pass runs to a
- * fixpoint: a second run changes nothing. */
+/* canonicalize.c: the pass that leaves one spelling of each thing: known values are folded, nodes without effect and
+ * repeated nodes are removed, canonical.rules rewrites idioms. No result changes by a bit, with two exceptions: x *
+ * x for x ^ 2, which may be one bit more exact, and rules marked inexact, which are off by default. The pass runs
+ * until nothing changes: a second run changes nothing. */
 #include "passes/bags/bags.h"
 #include "compiler/shape/shape.h"
 #include "compiler/inline/unroll.h"
@@ -34,7 +34,7 @@ static bool has_nested(const tc_graph *graph) {
     return false;
 }
 
-/* Bags are found before their loops are unrolled: without it, one of many turns would be as many nodes. */
+/* Bags come before loops are unrolled: an unrolled loop over many bags would be as many nodes. */
 static tc_status infer(tc_pass_env *env, tc_graph *graph) {
     uint32_t bags = 0;
     bool unrolled;
@@ -49,7 +49,7 @@ tc_status tc_canonicalize(tc_pass_env *env, tc_graph *graph, bool merge) {
     tc_rule_set *rules = tc_rules_create();
     tc_status status = infer(env, graph);
     while (status == TC_OK &&
-           tc_lower_sequences(graph) > 0) /* a split of known sizes may make those of the next known */
+           tc_lower_sequences(graph) > 0) /* folding a split of known sizes may make the sizes of the next one known */
         status = tc_infer_graph(env->ctx, graph);
     if (status == TC_OK)
         status = tc_rules_load(env, "canonical.rules", true, rules);

@@ -1,7 +1,7 @@
-/* cse.c: nodes that compute the same from the same operands become one, and equal small constants become one value. A
- * hash table per graph takes nodes in order, so that the node that stays stands before every user of one that goes.
- * Random nodes, nodes of unknown ops and nodes with nested graphs are left; initializers that may be weights
- * (canonical.h) are never merged, even where they are equal. */
+/* cse.c: equal nodes on the same operands become one, and equal small constants become one value. A hash table per
+ * graph takes nodes in order, so that the remaining node comes before every user of a removed one. Random nodes,
+ * nodes of unknown ops and nodes with nested graphs are left; initializers that may be weights (canonical.h) are
+ * never merged, even if they are equal. */
 #include "compiler/ir/ops.h"
 #include "canonical.h"
 #include <string.h>
@@ -21,7 +21,7 @@ static table table_create(tc_arena *arena, size_t n) {
     return (table){TC_NEW_ARRAY(arena, void *, size), TC_NEW_ARRAY(arena, uint64_t, size), size - 1};
 }
 
-/* The entry equal to `item`, which is entered when there is none. */
+/* The entry equal to `item`, which is added if there is none. */
 static void *table_find_or_add(table *t, void *item, uint64_t hash, bool (*equal)(const void *a, const void *b)) {
     size_t at = (size_t)hash & t->mask;
     for (; t->slots[at]; at = (at + 1) & t->mask)
@@ -68,7 +68,7 @@ static bool can_compare(const tc_attr *attr) {
     }
 }
 
-/* Order of attributes means nothing: hashes are added up. */
+/* The order of attributes does not matter: hashes are added up. */
 static uint64_t hash_attr(const tc_attr *attr) {
     uint64_t hash = mix_text((uint64_t)attr->kind, attr->name);
     switch (attr->kind) {
@@ -116,7 +116,7 @@ bool tc_can_merge(const tc_node *node) {
     return true;
 }
 
-/* Operand `i` in an order that does not depend on how commutative operands were written. */
+/* Operand `i` in an order that does not depend on the order of commutative operands. */
 static const tc_value *ordered(const tc_node *node, uint32_t i) {
     const tc_value *a = tc_input(node, 0), *b = tc_input(node, 1);
     bool swap = tc_node_has(node, TC_COMMUTATIVE) && node->n_inputs == 2 && a && b && a->id > b->id;
@@ -159,7 +159,7 @@ static bool same_node(const void *x, const void *y) {
     for (uint32_t i = 0; i < a->n_inputs; i++)
         if (ordered(a, i) != ordered(b, i))
             return false;
-    for (uint32_t i = 0; i < b->n_outputs; i++) /* the one that stays has every result of the one that goes */
+    for (uint32_t i = 0; i < b->n_outputs; i++) /* the remaining node has every result of the removed one */
         if (b->outputs[i] && !tc_output(a, i))
             return false;
     return true;
@@ -193,7 +193,7 @@ static bool same_init(const void *x, const void *y) {
     return same_tensor(a->init, b->init);
 }
 
-/* Running statistics move in training, each its own way. */
+/* Running statistics change in training, each on its own. */
 static bool is_statistic(const tc_value *value) {
     TC_FOR_USES(use, value)
         if (use->index >= 3 && tc_node_is(use->user, "", "BatchNormalization"))

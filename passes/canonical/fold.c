@@ -1,9 +1,7 @@
-/* fold.c: elements that shape inference knows become constants. Exporters compute shapes by chains of Shape, Gather,
- * Unsqueeze, Concat. Where the dims are numbers, nothing is left of a chain; where they are symbols, one Shape node
- * reads each dim from the graph input that has it.
- *
- * What depends on a weight (canonical.h) is left alone, small or not: training changes it, and folding would hide the
- * weight from the loss. */
+/* fold.c: turns elements that shape inference knows into constants. Exporters compute shapes by chains of Shape,
+ * Gather, Unsqueeze, Concat. If the dims are numbers, the whole chain is folded; if they are symbols, one Shape node
+ * reads each dim from its graph input. Values that depend on a weight (canonical.h) stay, of any size: training changes
+ * them, and folding would hide the weight from the loss. */
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
 #include "canonical.h"
@@ -80,7 +78,7 @@ typedef struct part {
     int64_t start[TC_MAX_RANK], step[TC_MAX_RANK];
 } part;
 
-/* Where a Slice begins on each axis and how it goes on; its extent is the type of its result. */
+/* The start of a Slice and its step on each axis; its extent is the type of its result. */
 static bool read_part(folder *f, const tc_node *node, const tc_tensor *from, part *out) {
     int64_t starts[TC_MAX_RANK], axes[TC_MAX_RANK], steps[TC_MAX_RANK];
     uint64_t n = 0, n_axes = 0, n_steps = 0;
@@ -106,7 +104,7 @@ static bool read_part(folder *f, const tc_node *node, const tc_tensor *from, par
     return true;
 }
 
-/* Row-major copy of the part; false when it would leave the tensor. */
+/* Row-major copy of the part; false if it would leave the tensor. */
 static bool copy_part(const tc_tensor *from, const part *p, tc_tensor *to) {
     size_t size = tc_tensor_bytes(from->dtype, 1);
     for (uint64_t i = 0; i < to->count; i++) {
@@ -124,8 +122,8 @@ static bool copy_part(const tc_tensor *from, const part *p, tc_tensor *to) {
     return true;
 }
 
-/* Mask buffers are larger than what is evaluated, but the part in use is not: a Slice of a constant whose result is
- * small. */
+/* Mask buffers are larger than the limit for folding, but the used part is not: folds a Slice of a constant with a
+ * small result. */
 static tc_tensor *slice_constant(folder *f, const tc_node *node) {
     tc_value *operand = tc_input(node, 0);
     const tc_tensor *from = operand && !tc_may_be_trained(operand) ? tc_value_constant(operand) : NULL;
@@ -218,7 +216,7 @@ static tc_map *find_homes(tc_arena *scratch, const tc_graph *graph) {
     return homes;
 }
 
-/* The home of a value's elements: an input that has them as dims from h->axis on; NULL when there is none. */
+/* The source of a value's elements: an input that has them as dims from h->axis on; NULL if there is none. */
 static home *home_of(const tc_map *homes, const tc_contents *c) {
     if (!c || c->dtype != TC_INT64 || c->rank > 1 || c->count == 0 || tc_dim_is_const(c->items[0].i))
         return NULL;
@@ -262,8 +260,8 @@ static tc_status read_dims(tc_ctx *ctx, tc_graph *graph, const home *h, uint64_t
     return add_node(ctx, node, h->input, graph->first, name, out_value);
 }
 
-/* The value that holds these dims, made at the front of the graph; a single dim, which many nodes want, is made once.
- */
+/* The value that holds these dims, made at the beginning of the graph; a single dim, which many nodes read, is made
+ * once. */
 static tc_status find_dims(tc_ctx *ctx, tc_graph *graph, home *h, const tc_contents *c, tc_value **out_value) {
     if (c->count > 1)
         return read_dims(ctx, graph, h, c->count, out_value);
@@ -289,7 +287,7 @@ static void remember(home *h, tc_value *value) {
 uint32_t tc_fold_dims(tc_graph *graph) {
     tc_arena *scratch = tc_arena_create();
     tc_map *homes = find_homes(scratch, graph);
-    tc_ctx ctx; /* what is built here is typed by construction: nothing to report */
+    tc_ctx ctx; /* nodes built here are typed by construction: there is nothing to report */
     uint32_t changes = 0;
     tc_ctx_init(&ctx, "tempoc");
     TC_FOR_NODES_SAFE(node, graph) {

@@ -1,6 +1,6 @@
-/* inline.c: calls of model-local functions become the functions' bodies, so that shapes, rules and gradients see plain
- * ops. Exporters write functions for their own helper ops; ops of ai.tempo in a file that tempoc wrote keep their
- * functions, since the table of ops knows them. The functions that are no longer called go. */
+/* inline.c: replaces calls of model-local functions by the functions' bodies, so that shapes, rules and gradients
+ * see plain ops. Exporters write functions for their own helper ops. Ops of ai.tempo in a file that tempoc wrote
+ * keep their functions, because the table of ops knows them. Functions without calls are removed. */
 #include "passes/draws/draws.h"
 #include "compiler/ir/ops.h"
 #include "passes/pass/pass.h"
@@ -38,7 +38,7 @@ static tc_status inline_graph(inliner *in, tc_graph *graph) {
         }
         if (++in->calls > CALL_LIMIT)
             return tc_error(in->ctx, TC_LIMIT, node, "the model's functions expand to more than %d calls", CALL_LIMIT);
-        /* The body takes the call's place and may hold calls itself: go on at its first node. */
+        /* The body replaces the call and may hold calls itself: the walk continues at its first node. */
         tc_node *before = node->prev;
         TC_TRY(tc_inline_call(in->ctx, node, function));
         node = before ? before->next : graph->first;
@@ -46,7 +46,7 @@ static tc_status inline_graph(inliner *in, tc_graph *graph) {
     return TC_OK;
 }
 
-/* Drops the functions whose domain and name the table of ops does not know: all their calls are gone. */
+/* Removes the functions whose domain and name the table of ops does not know: all their calls have been replaced. */
 static void drop_functions(tc_model *model) {
     size_t kept = 0;
     for (size_t i = 0; i < model->n_functions; i++) {

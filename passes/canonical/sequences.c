@@ -1,6 +1,6 @@
-/* sequences.c: tensors on their way through a sequence, as exporters write torch.split and chunk: split into a sequence
- * and picked from it at known places becomes Split, and what was put together to be picked from or joined again becomes
- * the tensor or Concat. What stays a sequence has neither gradient nor kernel and is left alone. */
+/* sequences.c: tensors that pass through a sequence, as exporters write torch.split and chunk. A split into a
+ * sequence with picks at known positions becomes Split. A constructed sequence that is picked from or concatenated
+ * becomes the tensor or Concat. Other sequences have neither gradient nor kernel and stay. */
 #include "canonical.h"
 #include <string.h>
 
@@ -11,7 +11,7 @@ static bool known_ints(const tc_value *value, const tc_tensor **out_tensor) {
     return *out_tensor && (*out_tensor)->data && ((*out_tensor)->dtype == TC_INT64 || (*out_tensor)->dtype == TC_INT32);
 }
 
-/* The place that a SequenceAt picks out of n; -1 where that is not known or out of range. */
+/* The position that a SequenceAt picks out of n; -1 if it is not known or out of range. */
 static int64_t place_of(const tc_node *pick, int64_t n) {
     const tc_tensor *tensor;
     if (!known_ints(tc_input(pick, 1), &tensor) || tensor->count != 1)
@@ -21,7 +21,7 @@ static int64_t place_of(const tc_node *pick, int64_t n) {
     return place >= 0 && place < n ? place : -1;
 }
 
-/* Whether known places are picked from the sequence of n, and nothing else happens to it. */
+/* Whether all readers of the sequence of n pick known positions. */
 static bool is_only_picked(const tc_value *sequence, int64_t n) {
     TC_FOR_USES(use, sequence)
         if (!tc_node_is(use->user, "", "SequenceAt") || use->user->graph != sequence->graph ||
@@ -30,7 +30,7 @@ static bool is_only_picked(const tc_value *sequence, int64_t n) {
     return sequence->n_graph_outputs == 0 && sequence->uses;
 }
 
-/* `node` hands on `from`, and its result keeps its name. */
+/* `node` passes `from` on, and its result keeps its name. */
 static void become_identity(tc_node *node, tc_value *from) {
     tc_node_resize_inputs(node, 1);
     tc_node_set_input(node, 0, from);
@@ -53,7 +53,7 @@ static bool axis_size(const tc_value *x, int64_t axis, int64_t *out_size) {
     return true;
 }
 
-/* Sizes are given, or one size for all pieces (the last may be smaller), or each is 1. */
+/* Sizes are operands, or one size for all pieces (the last may be smaller), or each is 1. */
 static bool read_pieces(const tc_node *node, pieces *p) {
     const tc_tensor *split = NULL;
     int64_t size = 0;
@@ -75,7 +75,7 @@ static bool read_pieces(const tc_node *node, pieces *p) {
     return true;
 }
 
-/* The result of `pick` becomes the piece at that place of `split`. */
+/* The result of `pick` becomes the piece at that position of `split`. */
 static void give_piece(tc_node *split, uint32_t place, const pieces *p, tc_node *pick) {
     tc_graph *graph = pick->graph;
     if (split->outputs[place]) {
@@ -179,7 +179,7 @@ uint32_t tc_lower_sequences(tc_graph *graph) {
         changes += changed;
         next = !changed ? node->next
                : before ? before->next
-                        : graph->first; /* a split takes the nodes behind it along */
+                        : graph->first; /* a split moves the nodes after it along */
     }
     tc_arena_destroy(arena);
     return changes;

@@ -1,6 +1,6 @@
-/* shapes.c: the pass that makes types known: it binds --dim NAME=VALUE, infers every type and shape, and refuses what
- * the rest of the pipeline could not handle: ops that neither the table nor a function of the model defines, and wrong
- * uses of known ops. */
+/* shapes.c: the pass that infers types: it binds --dim NAME=VALUE, infers every type and shape, and refuses nodes
+ * that later passes could not handle: ops that neither the table nor a function of the model defines, and wrong uses
+ * of known ops. */
 #include "compiler/shape/shape.h"
 #include "compiler/cli/options.h"
 #include "compiler/base/quantity.h"
@@ -12,7 +12,7 @@
 #include "passes/torch/metadata/soft_labels.h"
 #include <string.h>
 
-#define UNKNOWN_LIMIT 20 /* unknown ops told at once */
+#define UNKNOWN_LIMIT 20 /* unknown ops in one message */
 
 /* NAME=VALUE of --dim, VALUE >= 0; TC_USAGE else. */
 static tc_status dim_option(tc_ctx *ctx, const char *text, const char **out_name, int64_t *out_value) {
@@ -38,7 +38,7 @@ tc_status tc_check_dims(tc_ctx *ctx, const tc_options *options) {
 typedef struct checker {
     tc_ctx *ctx;
     tc_model *model;
-    tc_map *seen; /* op types told already, and functions visited */
+    tc_map *seen; /* op types reported already, and functions visited */
     size_t unknown;
 } checker;
 
@@ -105,7 +105,7 @@ static bool has_symbol(const tc_model *model, const char *name) {
     return search.found;
 }
 
-/* --dim batch=N of a file that has a number in its place is the pass `batch`'s. */
+/* The pass `batch` handles --dim batch=N for a file with a number as its batch. */
 static tc_status miss_symbol(tc_pass_env *env, const tc_model *model, const char *name, int64_t value) {
     tc_ctx *ctx = env->ctx;
     int64_t was = 0;
@@ -126,7 +126,8 @@ static tc_status miss_symbol(tc_pass_env *env, const tc_model *model, const char
         return TC_OK;
     }
     tc_error(ctx, TC_UNSUPPORTED, NULL,
-             "--dim batch: no dimension is called so, and inputs do not begin with one number: '%s' is %s, '%s' is %s",
+             "--dim batch: no dimension has this name, and the first dimensions of the inputs differ: '%s' "
+             "is %s, '%s' is %s",
              tc_quote(ctx, first->name), tc_type_text(ctx->arena, first->type), tc_quote(ctx, other->name),
              tc_type_text(ctx->arena, other->type));
     tc_hint(ctx, "export the model with dynamic_shapes (torch.onnx.export), so that its batch has a name");

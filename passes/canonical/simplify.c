@@ -1,6 +1,6 @@
-/* simplify.c: what canonical.rules cannot say because it takes shapes or permutations to tell: nodes that change
- * nothing, chains of Transpose, of views and of Cast, targets of Reshape, Dropout outside of training. One table row
- * per op. */
+/* simplify.c: simplifications that canonical.rules cannot express because they depend on shapes or permutations:
+ * nodes without effect, chains of Transpose, of views and of Cast, targets of Reshape, Dropout outside of training.
+ * One table row per op. */
 #include "passes/draws/draws.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
@@ -11,7 +11,7 @@
 typedef struct simplifier {
     tc_pass_env *env;
     tc_model *model;
-    bool warned; /* of Dropout that drops nothing: once */
+    bool warned; /* for Dropouts that drop nothing: once */
 } simplifier;
 
 /* --- helpers ---------------------------------------------------------------------------------- */
@@ -24,8 +24,8 @@ static void become_identity(tc_node *node) {
     tc_node_set_op(node, "", "Identity");
 }
 
-/* Puts `to` in the place of the node's first result, the only one in use. An output of the graph keeps its name: `to`
- * takes it, or an Identity stays. */
+/* Replaces the node's first result, the only one in use, by `to`. An output of the graph keeps its name: `to` takes
+ * it, or an Identity stays. */
 static bool alias(tc_node *node, tc_value *to) {
     tc_value *old = node->outputs[0];
     for (uint32_t i = 1; i < node->n_outputs; i++)
@@ -50,7 +50,7 @@ static bool alias(tc_node *node, tc_value *to) {
     return true;
 }
 
-/* Whether an operand is known and holds nothing but `number`; an absent one counts as that. */
+/* Whether an operand is known and holds nothing but `number`; an absent one counts, too. */
 static bool holds_only(tc_model *model, tc_value *value, int64_t number) {
     const tc_tensor *tensor = value && !tc_may_be_trained(value) ? tc_value_constant(value) : NULL;
     const tc_contents *c = tensor ? tc_contents_of_tensor(model, tensor) : value ? value->contents : NULL;
@@ -62,7 +62,7 @@ static bool holds_only(tc_model *model, tc_value *value, int64_t number) {
 
 static bool is_constant(const tc_value *value) { return value && tc_value_constant(value) != NULL; }
 
-/* --- nodes that change nothing ---------------------------------------------------------------- */
+/* --- nodes without effect --------------------------------------------------------------------- */
 
 static bool drop_same_shape(simplifier *s, tc_node *node) {
     (void)s;
@@ -77,7 +77,7 @@ static bool known_number(const tc_contents *c, uint64_t i, int64_t *out_number) 
     return true;
 }
 
-/* Whether no dim of more than one element is reversed. Steps above 1 leave a dim as long as it is only where it has one
+/* Whether no dim of more than one element is reversed. A step above 1 keeps the length of a dim only if it has one
  * element. */
 static bool goes_forwards(simplifier *s, tc_node *node) {
     tc_value *from = tc_input(node, 0), *axes = tc_input(node, 3), *steps = tc_input(node, 4);
@@ -99,7 +99,7 @@ static bool goes_forwards(simplifier *s, tc_node *node) {
     return !steps || step;
 }
 
-/* A Slice that is as long as its operand, forwards, is all of it. */
+/* A Slice with the length of its operand, forwards, is all of it. */
 static bool drop_slice(simplifier *s, tc_node *node) {
     return tc_input(node, 0) && tc_same_shape(node->inputs[0].value, node->outputs[0]) && goes_forwards(s, node) &&
            drop_same_shape(s, node);
@@ -111,9 +111,9 @@ static bool drop_tile(simplifier *s, tc_node *node) {
     return tc_input(node, 1) && holds_only(s->model, tc_input(node, 1), 1) && drop_same_shape(s, node);
 }
 
-/* Whether a Resize to the shape that is there moves no element. What sizes ask for is then a factor of 1; factors may
- * differ from 1 by less than makes a row more, and say where elements are read. Linear and nearest leave an axis alone
- * that stays as long as it is, whatever its factor: so do PyTorch and ONNX Runtime. */
+/* Whether a Resize to the same shape moves no element. Sizes then mean a factor of 1. Factors may differ slightly
+ * from 1 without adding a row, and they determine where elements are read. Linear and nearest do not change an axis
+ * that keeps its length, whatever its factor; PyTorch and ONNX Runtime agree. */
 static bool reads_in_place(simplifier *s, const tc_node *node) {
     static const char *const moved[] = {"tf_crop_and_resize", "tf_half_pixel_for_nn"};
     const char *places = tc_attr_string(node, "coordinate_transformation_mode", "half_pixel");
@@ -150,8 +150,7 @@ static bool drop_dropout(simplifier *s, tc_node *node) {
         return false;
     if (!s->warned) {
         s->warned = true;
-        tc_warn(s->env->ctx, NULL,
-                "Dropout \"%s\" has no training_mode and is the identity: dropping was probably meant", label);
+        tc_warn(s->env->ctx, NULL, "Dropout \"%s\" has no training_mode and drops nothing, probably by mistake", label);
         tc_hint_dropout(s->env->ctx);
     }
     return true;
@@ -210,7 +209,7 @@ static bool swaps_axes(const tc_node *node) {
     return perm && n == 2 && perm[0] == 1 && perm[1] == 0;
 }
 
-/* A Gemm reads operands as they lie. */
+/* A Gemm reads operands in their stored order. */
 static bool simplify_gemm(simplifier *s, tc_node *node) {
     static const char *const names[] = {"transA", "transB"};
     bool changed = false;
@@ -281,8 +280,8 @@ static bool simplify_transpose(simplifier *s, tc_node *node) {
 
 /* --- views ------------------------------------------------------------------------------------ */
 
-/* A constant target that reshapes `from` to the type of `to`: dims that are numbers as they are, 0 where a symbol
- * stands in its own place, one -1 for what is left. False when that does not say it. */
+/* A constant target that reshapes `from` to the type of `to`: numbers for known dims, 0 for a symbol in its own
+ * position, at most one -1 for the rest. False if that does not express it. */
 static bool reshape_target(const tc_value *from, const tc_value *to, int64_t *target) {
     int rank = tc_value_rank(to), rank_from = tc_value_rank(from);
     bool inferred = false;
@@ -348,7 +347,7 @@ static bool simplify_view(simplifier *s, tc_node *node) {
     return true;
 }
 
-/* The target may say 1 wherever the operand's own dim stays; where no symbol is left then, it becomes a constant. */
+/* The target may say 1 where the operand's own dim stays; if no symbol is left then, it becomes a constant. */
 static bool simplify_expand(simplifier *s, tc_node *node) {
     tc_value *from = tc_input(node, 0), *to = node->outputs[0];
     int rank = tc_value_rank(to), rank_from = tc_value_rank(from);
@@ -373,7 +372,7 @@ static bool simplify_expand(simplifier *s, tc_node *node) {
 
 /* --- Where ------------------------------------------------------------------------------------ */
 
-/* A known condition picks one side; this is how exporters ask whether a target of Expand holds -1. */
+/* A known condition picks one side; exporters test in this way whether a target of Expand holds -1. */
 static bool simplify_where(simplifier *s, tc_node *node) {
     tc_value *condition = tc_input(node, 0);
     int side = holds_only(s->model, condition, 1) ? 1 : holds_only(s->model, condition, 0) ? 2 : 0;
@@ -401,7 +400,7 @@ static bool counts_to(simplifier *s, tc_value *value, tc_dim end) {
     return known && tc_dim_is_const(end) && known->count == (uint64_t)end.value;
 }
 
-/* x[:] = y, as exporters write it: every row in order is replaced. */
+/* x[:] = y, as exporters write it: every row is replaced, in order. */
 static bool drop_scatter(simplifier *s, tc_node *node) {
     tc_value *data = tc_input(node, 0), *indices = tc_input(node, 1), *updates = tc_input(node, 2);
     return tc_value_rank(data) > 0 && tc_value_rank(indices) == 2 && tc_value_rank(updates) > 0 &&
@@ -427,7 +426,7 @@ static const struct {
     {"Where", simplify_where},
 };
 
-/* Constants go right, so that a literal of a rule meets them at the first try and equal nodes look equal. */
+/* Constants go right, so that a literal of a rule matches at the first try and equal nodes look equal. */
 static bool order_operands(tc_node *node) {
     if (!tc_node_has(node, TC_COMMUTATIVE) || node->n_inputs != 2)
         return false;

@@ -3,8 +3,8 @@
 #define TC_DRAWS_H
 #include "passes/pass/pass.h"
 
-/* Counts the Dropouts and the random ops of the main graph, functions inlined, before any pass removes one: their
- * numbers make what they draw. */
+/* Numbers the Dropouts and the random ops of the main graph, with functions inlined, before any pass removes one.
+ * The numbers determine the random draws. */
 void tc_record_dropouts(tc_pass_env *env, const tc_model *model);
 /* How to export a Dropout that drops. */
 void tc_hint_dropout(tc_ctx *ctx);

@@ -1,15 +1,14 @@
-/* dropout.c: every Dropout that may drop becomes ai.tempo.Dropout, whose mask is a function of the graph input
- * tempo.seed and of the attribute `node`: no other state, so that whoever draws it again draws the same, under any
- * recipe, on any device, in any runtime. Random numbers likewise: RandomUniform, RandomNormal and their Likes become
- * the ops of ai.tempo, of the shape that an operand tells, so that nothing is kept for its shape alone; Bernoulli(p) is
- * RandomUniform below p.
- *
- * `node` is the ordinal among the Dropouts of the file, calls of functions counted one by one; it is taken before any
- * other pass removes one (tc_record_dropouts), and clones keep it as they keep every attribute. Where training_mode is
- * told only when the graph runs, the ratio is Where(training_mode, ratio, 0): with 0 all is kept and divided by 1,
- * which changes no bit. The attribute `seed` stays, for who draws as ONNX Runtime does; else one seed serves all, and
- * they differ by `node`. Dropouts whose training_mode is absent or false stay what they are, as do those of nested
- * graphs: a loop's body has to draw anew in every turn. */
+/* dropout.c: replaces every Dropout that may drop by ai.tempo.Dropout. Its mask is a function of the graph input
+ * tempo.seed and of the attribute `node`, and of no other state. So a second draw gives the same mask, under any
+ * recipe, on any device, in any runtime. Random numbers follow the same way: RandomUniform, RandomNormal and their
+ * Likes become ops of ai.tempo, which take their shape from an operand of shapes, so that no tensor is kept for its
+ * shape alone. Bernoulli(p) becomes RandomUniform below p.
+ * `node` is the ordinal among the Dropouts of the file, with calls of functions counted one by one. It is set before
+ * any pass removes a Dropout (tc_record_dropouts), and clones keep it like every attribute. If training_mode is
+ * known only when the graph runs, the ratio is Where(training_mode, ratio, 0): ratio 0 keeps all elements and
+ * divides by 1, which changes no bit. The attribute `seed` stays for runtimes that draw as ONNX Runtime does;
+ * without it all Dropouts share one seed and differ by `node`. A Dropout without training_mode, or with a false one,
+ * stays as it is. So does a Dropout of a nested graph, because a loop's body has to draw anew in every iteration. */
 #include "draws.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
@@ -18,10 +17,10 @@
 
 #define FIRST_RANDOM (INT64_C(1) << 31)
 
-/* A map holds no NULL, and numbers start at 0. */
+/* Maps hold no NULL, so numbers are stored plus 1. */
 static void *as_pointer(uint32_t number) { return (void *)((uintptr_t)number + 1); }
 
-/* The number of a Dropout, the next one if it has none yet. Nodes are known by their ordinals, which outlive them. */
+/* The number of a Dropout; the next free one if it has none yet. Nodes are known by their ordinals. */
 static uint32_t number_of(tc_map *numbers, const tc_node *node) {
     const void *key = node->ordinal == UINT32_MAX ? (const void *)node : as_pointer(node->ordinal),
                *known = tc_map_get_ptr(numbers, key);
@@ -60,7 +59,7 @@ void tc_hint_dropout(tc_ctx *ctx) {
 
 typedef enum mode { STAYS, DROPS, MAY_DROP } mode;
 
-/* A graph input tells it when the graph runs, also one with a default. */
+/* Whether training_mode comes from a graph input when the graph runs, with or without a default. */
 static mode mode_of(tc_model *model, const tc_node *node) {
     tc_value *training = tc_input(node, 2);
     if (!tc_node_is(node, "", "Dropout") || !training)
@@ -72,7 +71,7 @@ static mode mode_of(tc_model *model, const tc_node *node) {
     return tc_value_dtype(training) == TC_BOOL ? MAY_DROP : STAYS;
 }
 
-/* The graph input that holds {seed, step}; where nothing is bound to it, both are 0. */
+/* The graph input that holds {seed, step}; both are 0 by default. */
 static tc_status seed_input(tc_pass_env *env, tc_graph *graph, tc_value **out_seed) {
     tc_model *model = graph->model;
     tc_value *seed = tc_map_get(graph->names, TC_SEED_INPUT);
@@ -98,8 +97,7 @@ static tc_status seed_input(tc_pass_env *env, tc_graph *graph, tc_value **out_se
 static tc_value *ratio_of(tc_graph *graph, const tc_node *node) {
     if (tc_input(node, 1))
         return tc_input(node, 1);
-    return tc_constant(graph, "ratio",
-                       tc_tensor_scalar(graph->model, TC_FLOAT, 0.5)); /* what ONNX says of an absent one */
+    return tc_constant(graph, "ratio", tc_tensor_scalar(graph->model, TC_FLOAT, 0.5)); /* ONNX's default */
 }
 
 /* Where(training_mode, ratio, 0), before the Dropout. */
@@ -115,7 +113,7 @@ static tc_status ratio_in_training(tc_ctx *ctx, tc_node *node, tc_value **inout_
     return tc_infer_node(ctx, where);
 }
 
-/* A ratio of 1, which PyTorch takes: nothing is drawn, results and gradients are 0. */
+/* A ratio of 1, which PyTorch allows: nothing is drawn, results and gradients are 0. */
 static bool drops_all(const tc_value *ratio) {
     const tc_tensor *known = tc_value_constant(ratio);
     return known && known->count == 1 && tc_tensor_get(known, 0) == 1;
@@ -164,7 +162,7 @@ static tc_status insert(tc_ctx *ctx, tc_node *node, tc_node *before, const char 
     return tc_infer_node(ctx, node);
 }
 
-/* int64[rank]: of the operand that the result is like, or as the attribute says. */
+/* int64[rank]: the shape of the operand of a ...Like op, or the attribute. */
 static tc_status shape_of(tc_ctx *ctx, tc_node *node, tc_value **out_shape) {
     tc_graph *graph = node->graph;
     size_t count;
@@ -178,7 +176,7 @@ static tc_status shape_of(tc_ctx *ctx, tc_node *node, tc_value **out_shape) {
     return insert(ctx, shape, node, "shape", out_shape);
 }
 
-/* Makes `drawing`, which may be the node itself, draw what the node of ONNX draws. */
+/* Makes `drawing`, which may be the node itself, draw the numbers of the ONNX node. */
 static tc_status set_draw(tc_pass_env *env, tc_node *node, tc_node *drawing, const char *op, tc_dtype dtype) {
     tc_value *shape, *seed;
     TC_TRY(seed_input(env, node->graph, &seed));
@@ -191,8 +189,8 @@ static tc_status set_draw(tc_pass_env *env, tc_node *node, tc_node *drawing, con
     return TC_OK;
 }
 
-/* Its result is 1 with the chance that its operand has, of a 16-bit type compared as floats, which numbers drawn are:
- * below 1 always, below 0 never. */
+/* The result is 1 with the probability of the operand's element. A 16-bit operand is compared as float, the type of
+ * the drawn numbers: below 1 always, below 0 never. */
 static tc_status sample(tc_pass_env *env, tc_node *node) {
     tc_value *chance = tc_input(node, 0), *drawn, *hit;
     tc_graph *graph = node->graph;

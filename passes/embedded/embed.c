@@ -1,5 +1,5 @@
 /* embed.c: a build tool that turns text files (rules, style sheets) into one C file: a table of {name, text, size}
- * under the symbol tc_embedded_SYMBOL, declared in embedded.h. So the tools need no files at run time.
+ * under the symbol tc_embedded_SYMBOL, declared in embedded.h. So programs need no files at run time.
  *
  *     embed SYMBOL OUT.c FILE... */
 #include <stdio.h>
@@ -10,7 +10,7 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* One string literal a line, so that the C file can be read and compilers point to the line. */
+/* One string literal per line, so that the C file is readable and compiler messages point to the line. */
 static int embed_file(FILE *out, const char *path) {
     FILE *in = fopen(path, "rb");
     if (in == NULL) {

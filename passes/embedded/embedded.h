@@ -1,5 +1,4 @@
-/* embedded.h: text files that were made part of the program by embed.c. Add files to the lists in passes/meson.build.
- */
+/* embedded.h: text files that embed.c made part of the program. Add files to the lists in passes/meson.build. */
 #ifndef TC_EMBEDDED_H
 #define TC_EMBEDDED_H
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* gradient.c: the table of gradients, and what gradient builders share. */
+/* gradient.c: the table of gradients, and helpers that gradient builders share. */
 #include "gradient.h"
 #include "compiler/contents/contents.h"
 #include "compiler/ir/ops.h"
@@ -14,7 +14,7 @@
 
 typedef struct gradient_row {
     const char *domain, *op;
-    uint32_t operands; /* bit i: a gradient can flow to operand i; bit 31 stands for all from there on */
+    uint32_t operands; /* bit i: a gradient can flow to operand i; bit 31: to all operands from there on */
     tc_gradient_builder build;
 } gradient_row;
 
@@ -68,8 +68,8 @@ tc_status tc_gradient_apply(tc_pass_env *env, const tc_rule_set *rules, tc_build
     return g->status;
 }
 
-/* --- failing ---------------------------------------------------------------------------------- */
-/* A size that the caller may choose: a dim of an input that is no number; NULL where there is none. */
+/* --- refusals --------------------------------------------------------------------------------- */
+/* A size that the user may choose: a dim of an input that is no number; NULL if there is none. */
 static const char *open_size(const tc_build *g) {
     const tc_graph *graph = g->model->graph;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
@@ -89,9 +89,9 @@ void tc_grad_refuse(tc_build *g, const char *fmt, ...) {
     const char *why = tc_arena_vprintf(g->pool->arena, fmt, args), *open = open_size(g);
     va_end(args);
     g->status = tc_error(g->ctx, TC_UNSUPPORTED, g->of->node, "no gradient for this form of the op: %s", why);
-    bool by_size = strstr(why, "not known") || strstr(why, "not constant"); /* as messages about sizes are worded */
+    bool by_size = strstr(why, "not known") || strstr(why, "not constant"); /* in the words of messages about sizes */
     if (open && by_size)
-        tc_hint(g->ctx, "give open sizes a value (--dim %s=N)", open);
+        tc_hint(g->ctx, "give dimensions a value (--dim %s=N)", open);
     else
         tc_hint_way_around(g->ctx, g->of->node);
 }

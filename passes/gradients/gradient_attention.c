@@ -1,8 +1,8 @@
-/* gradient_attention.c: the gradient of ai.tempo.DotProductAttention. It is one op over what the forward op leaves
- * behind: P, and with dropout the dropped map and the flags, results that are added to the forward node. Gradients come
- * with the leading dims of the products; ReduceLike sums what broadcasting repeated. The bias is added after the mask,
- * so it gets the gradient of the scores as it is, and with `bias_first` what the mask lets through. P does not tell
- * scores behind a softcap: its gradient makes them again, a block of rows at a time. */
+/* gradient_attention.c: the gradient of ai.tempo.DotProductAttention. It is one op that reads results added to the
+ * forward node: P, and with dropout the dropped map and the flags. Gradients have the leading dims of the products;
+ * ReduceLike sums over broadcast dims. The bias is added after the mask, so its gradient is the gradient of the
+ * scores, and with `bias_first` the part that the mask lets through. P does not determine scores before a softcap:
+ * that gradient op recomputes them, one block of rows at a time. */
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
 #include "gradient.h"
@@ -10,19 +10,19 @@
 
 enum { Q, KT, V, BIAS, MASK, RATIO, SEED };
 
-/* P, the dropped map and the flags are operands of nothing but the backward pass. */
+/* The only readers of P, the dropped map and the flags are in the backward pass. */
 static bool check_results(tc_build *g) {
     for (uint32_t i = 1; i < g->of->node->n_outputs; i++)
         if (g->of->douts[i])
             tc_grad_refuse(g, "the loss depends on its result %u", (unsigned)i);
     if (tc_attr_int(g->of->node, "signed", 0) != 0)
-        tc_grad_refuse(g, "it keeps flags in the signs of P");
+        tc_grad_refuse(g, "it stores dropout flags in the signs of P");
     return g->status == TC_OK;
 }
 
-/* The gradient op over P and what dropout left, with these results: dQ, dK^T, dV, dS. A finite number in place of
- * masked scores leaves them a share of P, all of it in rows with nothing else; but the products don't reach them, so
- * the op has to know the mask. */
+/* The gradient op over P and the kept dropout tensors, with results dQ, dK^T, dV, dS. A finite fill for masked
+ * scores leaves them a share of P, all of it in rows without other scores. But products do not reach masked scores,
+ * so the op needs the mask. */
 static tc_node *gradient_node(tc_build *g, const bool wanted[4]) {
     tc_node *node = g->of->node;
     tc_value *ratio = tc_input(node, RATIO), *p = tc_grad_result(g, 1, "p"), *dropped = NULL, *keep = NULL;
@@ -54,7 +54,7 @@ static tc_node *gradient_node(tc_build *g, const bool wanted[4]) {
     return grad;
 }
 
-/* Of a softcap: the op that makes P again of the operands, and keeps none of it. */
+/* With a softcap: the op that recomputes P from the operands and keeps none of it. */
 static tc_node *tiled_node(tc_build *g, const bool wanted[4]) {
     static const char *const attributes[] = {"bias_first", "fill", "guard", "node", "scale", "seed", "softcap"};
     tc_value *operands[SEED + 2] = {g->of->douts[0]};

@@ -1,6 +1,5 @@
-/* gradient_batch_norm.c: gradients of normalizations over other axes than the last ones. y = scale * xhat + bias with
- * xhat = (x
- * - mean) / sqrt(var + epsilon), mean and var taken from operands (inference) or from x itself, over some axes. */
+/* gradient_batch_norm.c: gradients of normalizations over other axes than the last ones: y = scale * xhat + bias
+ * with xhat = (x - mean) / sqrt(var + epsilon). mean and var are operands (inference), or those of x over some axes. */
 #include "gradient.h"
 
 typedef struct norm {
@@ -22,9 +21,9 @@ static void normalize(tc_build *g, norm *n) {
     n->xhat = TC_OP(g, "Mul", centered, n->inv);
 }
 
-/* dx from dxhat, mean and var being those of x: inv (dxhat - mean(dxhat) - xhat mean(dxhat xhat)). The first mean is
- * taken last: that of xhat is 0 but for rounding, which goes with it, and so does that of the product with inv. dx has
- * the mean 0 then, and so has the gradient of a bias before the norm, as closely as floats can. */
+/* dx from dxhat, for mean and var of x: inv (dxhat - mean(dxhat) - xhat mean(dxhat xhat)). The first mean is subtracted
+ * last: the mean of xhat is 0 but for rounding, and this step removes that rounding error and the one of the product
+ * with inv. Then dx has the mean 0, and so has the gradient of a bias before the norm, as closely as floats can. */
 static tc_value *through_statistics(tc_build *g, const norm *n, tc_value *dxhat) {
     tc_value *along = tc_build_reduce(g, "ReduceMean", TC_OP(g, "Mul", dxhat, n->xhat), n->axes, n->n_axes, true);
     tc_value *rest = TC_OP(g, "Mul", n->inv, TC_OP(g, "Sub", dxhat, TC_OP(g, "Mul", n->xhat, along)));
@@ -39,7 +38,7 @@ static tc_value *per_channel(tc_build *g, tc_value *value, int rank) {
     return tc_build_unsqueeze(g, value, axes, rank > 2 ? (size_t)rank - 2 : 0);
 }
 
-/* All axes but that of the channels. */
+/* All axes except the channels'. */
 static size_t other_axes(int rank, int64_t *out_axes) {
     size_t n = 0;
     for (int i = 0; i < rank; i++)
@@ -53,7 +52,7 @@ static tc_value *channel_sum(tc_build *g, tc_value *value, int rank) {
     return tc_build_reduce(g, "ReduceSum", value, axes, other_axes(rank, axes), false);
 }
 
-/* The running statistics of the inference form. */
+/* The running statistics of the inference variant. */
 static void running_gradients(tc_build *g, const norm *n, tc_value *dxhat, int rank) {
     tc_value *scaled = TC_OP(g, "Mul", dxhat, n->inv);
     if (g->of->needed[3])
@@ -109,7 +108,7 @@ void tc_gradient_instance_normalization(tc_build *g) {
         g->of->dins[2] = channel_sum(g, n.dy, rank);
 }
 
-/* Groups of channels share their statistics: seen as [N, groups, the rest], scale and bias stay per channel. */
+/* Groups of channels share their statistics: x is seen as [N, groups, the rest]; scale and bias stay per channel. */
 void tc_gradient_group_normalization(tc_build *g) {
     tc_value *x = tc_input(g->of->node, 0), *dy = g->of->douts[0];
     int rank = tc_grad_rank(g, x);

@@ -1,6 +1,6 @@
-/* gradient_conv.c: gradients of Conv and ConvTranspose. Where the windows of Conv tile the input (a patch embedding, a
- * 1x1 convolution: no overlap, no padding, one group) it is a product of patches [N * places, C * kernel] with the
- * weight [M, C * kernel], and so are its gradients. Else they are convolutions (window.h). */
+/* gradient_conv.c: gradients of Conv and ConvTranspose. If the windows of Conv tile the input (a patch embedding, a
+ * 1x1 convolution: no overlap, no padding, one group), it is a product of patches [N * places, C * kernel] with the
+ * weight [M, C * kernel], and its gradients are products, too. Otherwise they are convolutions (window.h). */
 #include "gradient_window.h"
 #include <string.h>
 
@@ -21,7 +21,7 @@ static bool all_ints(const tc_node *node, const char *name, int64_t expected) {
     return true;
 }
 
-/* False where the windows do not tile the input, or that is not known. */
+/* False if the windows do not tile the input, or if this is not known. */
 static bool read_patches(tc_build *g, patches *p) {
     const tc_node *node = g->of->node;
     const char *auto_pad = tc_attr_string(node, "auto_pad", "NOTSET");
@@ -124,12 +124,12 @@ void tc_gradient_conv(tc_build *g) {
         g->of->dins[2] = bias_gradient(g, g->of->douts[0]);
 }
 
-/* Conv's operand and result change places; the weight is the same. */
+/* Conv with operand and result exchanged; the weight is the same. */
 void tc_gradient_conv_transpose(tc_build *g) {
     tc_value *x = tc_input(g->of->node, 0), *weight = tc_input(g->of->node, 1), *dy = g->of->douts[0];
     const char *auto_pad = tc_attr_string(g->of->node, "auto_pad", "NOTSET");
     if (tc_attr_find(g->of->node, "output_shape") || strncmp(auto_pad, "SAME_", 5) == 0)
-        tc_grad_refuse(g, "its padding follows from output_shape or auto_pad, expected pads");
+        tc_grad_refuse(g, "its padding is given by output_shape or auto_pad, expected pads");
     tc_window w = tc_window_read(g, tc_output(g->of->node, 0), x, weight);
     if (g->status != TC_OK)
         return;

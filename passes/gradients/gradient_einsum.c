@@ -1,7 +1,7 @@
-/* gradient_einsum.c: the gradient of a contraction: for each operand, the einsum of dy with the other operands that
- * leaves the operand's own labels. A label that stands in this operand alone was summed out: there the gradient is
- * repeated. A label that an operand has twice took its diagonal: off it the gradient is zero. An ellipsis becomes
- * labels that the equation does not use. */
+/* gradient_einsum.c: the gradient of a contraction. For each operand it is the einsum of dy with the other operands,
+ * with the operand's own labels as result. If only this operand has a label, the forward op summed over it, so the
+ * gradient is repeated along it. If an operand has a label twice, the forward op took the diagonal, so the gradient
+ * is zero off it. An ellipsis becomes labels that the equation does not use. */
 #include "gradient.h"
 #include <ctype.h>
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct equation {
     uint32_t n;
 } equation;
 
-/* Labels that the equation lacks, to stand for the dims of its ellipses. */
+/* Labels that the equation lacks, for the dims of its ellipses. */
 static void free_labels(const char *text, char out_labels[TC_MAX_RANK + 1]) {
     size_t n = 0;
     for (int label = 'a'; label >= 'A' && n < TC_MAX_RANK; label = label == 'z' ? 'A' : label == 'Z' ? 0 : label + 1)
@@ -31,7 +31,7 @@ static const char *read_term(tc_build *g, const char *text, const char *dots, ch
         if (*text == ' ')
             continue;
         if ((!ellipsis && !isalpha((unsigned char)*text)) || n + strlen(labels) > TC_MAX_RANK) {
-            tc_grad_refuse(g, "its equation has a term that is none, or one of more than %d labels", TC_MAX_RANK);
+            tc_grad_refuse(g, "its equation has an invalid term, or one with more than %d labels", TC_MAX_RANK);
             break;
         }
         for (; *labels; labels++)
@@ -42,13 +42,13 @@ static const char *read_term(tc_build *g, const char *text, const char *dots, ch
     return text + strcspn(text, ",-");
 }
 
-/* How many dims the ellipsis of the operand's term stands for. */
+/* The number of dims of the ellipsis in the operand's term. */
 static int dots_of(tc_build *g, const char *text, uint32_t operand) {
     char term[TC_MAX_RANK + 1];
     read_term(g, text, "", term);
     int dots = tc_grad_rank(g, tc_input(g->of->node, operand)) - (int)strlen(term);
     if (dots < 0 || (dots > 0 && !memchr(text, '.', strcspn(text, ",-"))))
-        tc_grad_refuse(g, "a term of its equation does not have its operand's rank");
+        tc_grad_refuse(g, "a term of its equation has not as many labels as its operand has dimensions");
     return dots < 0 || g->status != TC_OK ? 0 : dots;
 }
 
@@ -94,7 +94,7 @@ static equation read_equation(tc_build *g) {
     return eq;
 }
 
-/* `grad` has a dim for each label of the term, once; the dims of further ones follow, with zeros off the diagonal. */
+/* `grad` has one dim for each label of the term. Dims for repeated labels are appended, with zeros off the diagonal. */
 static tc_value *onto_diagonals(tc_build *g, tc_value *grad, const char *term, tc_value *x) {
     int64_t repeated[TC_MAX_RANK];
     size_t n = 0;
@@ -103,14 +103,14 @@ static tc_value *onto_diagonals(tc_build *g, tc_value *grad, const char *term, t
             repeated[n++] = (int64_t)i;
     tc_value *zero = tc_build_like(g, grad, 0), *spread = tc_build_unsqueeze(g, grad, repeated, n);
     for (size_t k = 0; k < n; k++) {
-        int64_t other = repeated[k], first = strchr(term, term[other]) - term, behind[TC_MAX_RANK];
+        int64_t other = repeated[k], first = strchr(term, term[other]) - term, trailing[TC_MAX_RANK];
         tc_value *dim = TC_OP(g, "Squeeze", tc_build_dims(g, x, other, other + 1), tc_build_int(g, 0)), *places[2];
         tc_value *range = TC_OP(g, "Range", tc_build_scalar(g, TC_INT64, 0), dim, tc_build_scalar(g, TC_INT64, 1));
         for (int side = 0; side < 2; side++) {
             size_t after = strlen(term) - 1 - (size_t)(side ? other : first);
             for (size_t i = 0; i < after; i++)
-                behind[i] = (int64_t)i + 1;
-            places[side] = tc_build_unsqueeze(g, range, behind, after);
+                trailing[i] = (int64_t)i + 1;
+            places[side] = tc_build_unsqueeze(g, range, trailing, after);
         }
         spread = TC_OP(g, "Where", TC_OP(g, "Equal", places[0], places[1]), spread, zero);
     }

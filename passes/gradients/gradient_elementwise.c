@@ -1,5 +1,5 @@
-/* gradient_elementwise.c: gradients of elementwise ops whose rules need an attribute's value, a constant operand's
- * value or any number of operands; the others are in gradients.rules. */
+/* gradient_elementwise.c: gradients of elementwise ops that depend on an attribute's value, on a constant operand's
+ * value, or on a variable number of operands. The others are in gradients.rules. */
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
 #include "passes/torch/metadata/torch_calls.h"
@@ -8,7 +8,7 @@
 
 static tc_value *x_of(const tc_build *g) { return tc_input(g->of->node, 0); }
 
-/* dx = condition ? dy * factor : 0, with the factor left out when NULL. */
+/* dx = condition ? dy * factor : 0; factor NULL: 1. */
 static void select_gradient(tc_build *g, tc_value *condition, tc_value *factor) {
     tc_value *dy = g->of->douts[0];
     tc_value *on = factor ? TC_OP(g, "Mul", dy, factor) : dy;
@@ -78,11 +78,12 @@ void tc_gradient_shrink(tc_build *g) {
     select_gradient(g, TC_OP(g, "Greater", TC_OP(g, "Abs", x), limit), NULL);
 }
 
-/* A Cast's result is float here, or nothing would flow back. */
+/* A Cast's result is float here; otherwise no gradient would reach it. */
 void tc_gradient_cast(tc_build *g) { g->of->dins[0] = tc_build_cast(g, g->of->douts[0], tc_value_dtype(x_of(g))); }
 
-/* Of Max(x, bound) or Min(x, bound): what x gets. A bound that is learned is a tensor of PyTorch's, and where x is at
- * it both share; numbers get nothing, nor does x at them. */
+/* The gradient for x of Max(x, bound) or Min(x, bound). A trained bound is a tensor in PyTorch, and x shares the
+ * gradient with it where they are equal. A bound that is a number gets no gradient, and neither does x where it is
+ * equal to it. */
 static tc_value *gradient_at_bound(tc_build *g, uint32_t i, tc_value *x, tc_value *dy) {
     tc_value *bound = tc_input(g->of->node, i), *zero = tc_build_like(g, dy, 0), *at = zero, *passes;
     if (!bound)
@@ -97,7 +98,8 @@ static tc_value *gradient_at_bound(tc_build *g, uint32_t i, tc_value *x, tc_valu
     return TC_OP(g, "Where", passes, dy, at);
 }
 
-/* Min(Max(x, min), max). The gradient passes where min < x < max, at a number not, as in PyTorch. */
+/* Min(Max(x, min), max). The gradient passes where min < x < max; as in PyTorch, it does not pass at a bound that is
+ * a number. */
 void tc_gradient_clip(tc_build *g) {
     tc_value *x = x_of(g), *dy = g->of->douts[0], *min = tc_input(g->of->node, 1), *max = tc_input(g->of->node, 2);
     if (min && max && !g->of->needed[1] && !g->of->needed[2]) {
@@ -109,7 +111,7 @@ void tc_gradient_clip(tc_build *g) {
     g->of->dins[0] = gradient_at_bound(g, 1, x, gradient_at_bound(g, 2, above, dy));
 }
 
-/* TorchScript's exporter writes cdist as powers of 2, and of 1 / (2 + 1e-6), of differences of all with all. */
+/* The TorchScript exporter writes cdist as powers 2, and 1 / (2 + 1e-6), of all pairwise differences. */
 static bool is_root_of_cdist(const tc_node *pow, const tc_node *square) {
     const tc_value *d = tc_input(square, 0);
     double root;
@@ -124,8 +126,8 @@ static bool is_root_of_cdist(const tc_node *pow, const tc_node *square) {
     return tc_build_known_number(tc_input(pow, 1), &root) && root < 0.5 && root > 0.499999;
 }
 
-/* The root of a sum of powers of magnitudes: PyTorch's norms of orders other than 1, 2 and infinity. Of even powers
- * exporters leave the magnitudes out. */
+/* The root of a sum of powers of magnitudes: PyTorch's norms of orders other than 1, 2 and infinity. For even powers
+ * exporters omit the magnitudes. */
 static bool is_root_of_norm(const tc_node *pow) {
     const tc_node *sum = tc_input(pow, 0)->producer, *power;
     double order;
@@ -149,7 +151,7 @@ static bool is_of_norm(const tc_node *pow) {
     return is_root_of_norm(pow);
 }
 
-/* dy e x^(e-1); exponents that models use get the form that one would write by hand. */
+/* dy e x^(e-1); common exponents get the expression that one would write by hand. */
 static tc_value *pow_base(tc_build *g, tc_value *x, tc_value *e, tc_value *dy) {
     double number;
     if (tc_build_known_number(e, &number)) {
@@ -197,7 +199,7 @@ void tc_gradient_mean(tc_build *g) {
             g->of->dins[i] = tc_grad_reduce_like(g, share, tc_input(g->of->node, i));
 }
 
-/* y = a - b n with n = trunc(a / b), a whole number, which rounding finds. */
+/* y = a - b n with n = trunc(a / b), a whole number, found by rounding. */
 void tc_gradient_mod(tc_build *g) {
     tc_value *a = tc_input(g->of->node, 0), *b = tc_input(g->of->node, 1), *dy = g->of->douts[0];
     if (g->of->needed[0])
@@ -208,8 +210,8 @@ void tc_gradient_mod(tc_build *g) {
     g->of->dins[1] = tc_grad_reduce_like(g, TC_OP(g, "Neg", TC_OP(g, "Mul", dy, n)), b);
 }
 
-/* A bound of PyTorch's clamp, one number, as the dynamo exporter spells it: at the bound nothing flows to x (at bounds
- * that are tensors both share). */
+/* A bound of PyTorch's clamp, one number, as the dynamo exporter writes it: at the bound x gets no gradient (if
+ * bounds are tensors, both share it). */
 static bool is_clamp(tc_build *g) {
     tc_torch_call call;
     return g->of->node->n_inputs == 2 && tc_value_rank(tc_input(g->of->node, 1)) == 0 && !g->of->needed[1] &&
@@ -249,8 +251,8 @@ void tc_gradient_extremum(tc_build *g) {
             g->of->dins[i] = tc_grad_reduce_like(g, TC_OP(g, "Mul", share, hits[i]), tc_input(g->of->node, i));
 }
 
-/* y = mask x / (1 - ratio) when training, else x. The mask is the op's own second result, added where the file left it
- * out. */
+/* y = mask x / (1 - ratio) in training, else x. The mask is the op's own second result, added if the file omitted
+ * it. */
 void tc_gradient_dropout(tc_build *g) {
     tc_node *node = g->of->node;
     tc_value *dy = g->of->douts[0], *ratio = tc_input(node, 1), *training = tc_input(node, 2);

@@ -1,15 +1,15 @@
 /* gradient_grid_sample.c: the gradient of GridSample (mode linear, nearest or cubic; one to three axes), in standard
- * ops. A place reads taps along each axis: elements at some index, with a weight that has a slope in the coordinate.
- * The taps of all axes are multiplied out to `combined` reads of a place: dX adds dY times the weights up where they
- * were read, and dGrid sums dY times what was read times the weights' slopes. Coordinates beyond the input are treated
- * as PyTorch's grid_sampler does, whose slope is 0 where they are held at a border. */
+ * ops. Each output position reads taps along each axis: elements at some index, with a weight that has a slope in
+ * the coordinate. The taps of all axes combine to `combined` reads per position. dX adds dY times the weights at the
+ * positions read; dGrid sums dY times the elements read times the weights' slopes. Coordinates outside the input
+ * follow PyTorch's grid_sampler: their slope is 0 where they are clamped to a border. */
 #include "compiler/ir/ops.h"
 #include "gradient.h"
 #include <string.h>
 
 enum { AXES = 3, TAPS = 4, COMBINED = TAPS * TAPS };
 
-/* Of one axis, each [batch, places], of what is computed in. */
+/* One axis, each [batch, places], in the type of the computation. */
 typedef struct axis_taps {
     int n;
     tc_value *index[TAPS], *weight[TAPS], *slope[TAPS]; /* index: whole numbers in the input; slope NULL: 0 */
@@ -32,7 +32,7 @@ static tc_value *indicator(const sampling *s, tc_value *holds) {
     return tc_build_cast(s->g, holds, tc_value_dtype(s->one));
 }
 
-/* x held in [0, size - 1], and 1 where it was strictly inside. */
+/* x clamped to [0, size - 1], and 1 where it was strictly inside. */
 static tc_value *hold(const sampling *s, tc_value *x, tc_value *last, tc_value **out_inside) {
     tc_value *zero = number(s, 0);
     if (out_inside)
@@ -40,8 +40,8 @@ static tc_value *hold(const sampling *s, tc_value *x, tc_value *last, tc_value *
     return op(s, "Min", op(s, "Max", x, zero), last);
 }
 
-/* x reflected at the ends, and its slope, 1 or -1. A span of 0 (one element, aligned) is taken for 1: all is held at 0
- * behind it. */
+/* x reflected at the ends, and its slope, 1 or -1. A span of 0 (one element, aligned) is replaced by 1: the clamp
+ * after it makes everything 0. */
 static tc_value *reflect(const sampling *s, tc_value *x, tc_value *size, tc_value **out_slope) {
     const double low = s->align ? 0 : -0.5;
     tc_value *span = s->align ? op(s, "Max", op(s, "Sub", size, s->one), s->one) : size;
@@ -68,7 +68,7 @@ static tc_value *padded(const sampling *s, tc_value *x, tc_value *size, tc_value
     return x;
 }
 
-/* Indices beyond the input read its first element with weight 0. */
+/* Indices outside the input read its first element with weight 0. */
 static void add_tap(const sampling *s, axis_taps *taps, tc_value *size, tc_value *at, tc_value *weight,
                     tc_value *slope) {
     tc_value *last = op(s, "Sub", size, s->one), *zero = number(s, 0);
@@ -78,7 +78,7 @@ static void add_tap(const sampling *s, axis_taps *taps, tc_value *size, tc_value
     taps->slope[taps->n++] = slope ? op(s, "Mul", slope, inside) : NULL;
 }
 
-/* Keys' weight and its slope at a distance d >= 0, of the inner two taps or of the outer two; a = -0.75. */
+/* Keys' weight and its slope at a distance d >= 0, for the inner two taps or the outer two; a = -0.75. */
 static tc_value *polynomial(const sampling *s, tc_value *d, const double c[4]) {
     tc_value *sum = number(s, c[0]);
     for (int i = 1; i < 4; i++)
@@ -122,7 +122,7 @@ static axis_taps taps_of(const sampling *s, tc_value *g, tc_value *size) {
     return taps;
 }
 
-/* --- taps of all axes, multiplied out --------------------------------------------------------- */
+/* --- taps of all axes combined ---------------------------------------------------------------- */
 
 /* Each [batch, combined * places]. slopes: by axis; NULL: 0 everywhere. */
 typedef struct reads {
@@ -136,7 +136,7 @@ static int tap_of(const axis_taps *axes, int axis, int n_axes, int64_t term) {
     return (int)(term % axes[axis].n);
 }
 
-/* The product over the axes of weights, or of a slope along `sloped`. */
+/* The product of the axes' weights, with the slope instead of the weight along `sloped`. */
 static tc_value *product(const sampling *s, const axis_taps *axes, int64_t term, int sloped) {
     tc_value *result = NULL;
     for (int d = 0; d < s->n_axes; d++) {
@@ -177,7 +177,7 @@ static reads combine(const sampling *s, const axis_taps *axes, tc_value *const *
 
 /* --- the gradients ---------------------------------------------------------------------------- */
 
-/* The sizes of the axes, as int64 and as numbers of the type, of one element each. */
+/* The sizes of the axes, as int64 and in the element type, of one element each. */
 static void read_sizes(const sampling *s, tc_value *x, tc_value **out_ints, tc_value **out_numbers) {
     for (int d = 0; d < s->n_axes; d++) {
         int64_t known;

@@ -1,5 +1,5 @@
-/* gradient_indexing.c: gradients of ops that pick elements by an index operand. Elements picked several times sum up.
- */
+/* gradient_indexing.c: gradients of ops that pick elements by an index operand. Gradients of an element that was
+ * picked several times add up. */
 #include "compiler/ir/ops.h"
 #include "gradient.h"
 #include <string.h>
@@ -36,7 +36,7 @@ void tc_gradient_gather_elements(tc_build *g) {
                                       g->of->douts[0], tc_attr_int(g->of->node, "axis", 0), "add");
 }
 
-/* The k largest go back to where they came from; their places are the op's second result. */
+/* The gradients of the k largest go to their positions, the op's second result. */
 void tc_gradient_topk(tc_build *g) {
     if (!g->of->douts[0])
         return;
@@ -44,8 +44,7 @@ void tc_gradient_topk(tc_build *g) {
                                       g->of->douts[0], tc_attr_int(g->of->node, "axis", -1), NULL);
 }
 
-/* Positions along the first of the index operand's dims, in its last place, so that batch dims become indices as well.
- */
+/* Positions along the first dims of the index operand, in its last axis, so that batch dims become indices as well. */
 static tc_value *with_batch_index(tc_build *g, tc_value *indices, int axis, int index_rank) {
     tc_value *dim = TC_OP(g, "Squeeze", tc_build_dims(g, indices, axis, axis + 1), tc_build_int(g, 0));
     tc_value *positions = TC_OP(g, "Range", tc_build_scalar(g, TC_INT64, 0), dim, tc_build_scalar(g, TC_INT64, 1));

@@ -1,7 +1,7 @@
-/* gradient_linear_loss.c: the gradient of ai.tempo.LinearCrossEntropy. The forward op makes it in the walk in which it
- * makes the loss: dX, dW and dB are results that are added to it. For that it is told what the loss is multiplied with
- * behind it (a scale, a mask of rows, a count), where that does not depend on the loss itself; where it does, the
- * results are multiplied afterwards, or, where nothing is reduced, made of scores that exist as a whole. */
+/* gradient_linear_loss.c: the gradient of ai.tempo.LinearCrossEntropy. The forward op computes it together with the
+ * loss: dX, dW and dB are results that are added to it. It needs the factors that multiply the loss later (a scale,
+ * a mask of rows, a count) as an operand, if they do not depend on the loss itself. If they do, its results are
+ * multiplied afterwards; without a reduction, the gradient is computed from scores that exist as a whole. */
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
 #include "gradient.h"
@@ -9,16 +9,16 @@
 
 enum { X, W, LABELS, BIAS, WEIGHTS, DLOSS };
 
-#define MOST_STEPS 256 /* of a walk: what a loss is multiplied with is a few nodes */
+#define MOST_STEPS 256 /* steps of a walk: only a few nodes multiply a loss */
 
-/* What is asked of the loss alone: which nodes stand behind the forward node or are it. */
+/* Which nodes read the loss, directly or through others; the forward node counts. */
 typedef struct seed_walk {
     tc_node *node;
     bool *late; /* by node id */
     int steps;
 } seed_walk;
 
-/* A shape of losses of rows, or of what is made of them, is that of the labels. */
+/* The losses of rows, and values computed from them, have the shape of the labels. */
 static bool asks_shape_of_rows(const seed_walk *s, const tc_node *maker) {
     const tc_type *type = tc_input(maker, 0) ? tc_input(maker, 0)->type : NULL,
                   *labels = tc_input(s->node, LABELS)->type;
@@ -30,7 +30,8 @@ static bool asks_shape_of_rows(const seed_walk *s, const tc_node *maker) {
     return true;
 }
 
-/* Whether what `value` is made by behind the forward node reads nothing of it: then it may stand before it. */
+/* Whether the nodes after the forward node that make `value` read nothing of it. Then `value` can be computed before
+ * it. */
 static bool is_early(seed_walk *s, const tc_value *value) {
     const tc_node *maker = value->producer;
     if (!maker || !s->late[maker->id] || asks_shape_of_rows(s, maker))
@@ -56,7 +57,7 @@ static void move_before(seed_walk *s, tc_value *value) {
     tc_node_move_before(maker, s->node);
 }
 
-/* What the loss is multiplied with, as an operand of the forward node; NULL: it is 1, or not known there. */
+/* The factor of the loss, as an operand of the forward node; NULL: it is 1, or not known there. */
 static tc_value *early_seed(tc_build *g, tc_value *dloss, bool *out_is_one) {
     double number;
     *out_is_one = tc_build_known_number(dloss, &number) && number == 1;
@@ -71,8 +72,8 @@ static tc_value *early_seed(tc_build *g, tc_value *dloss, bool *out_is_one) {
     return dloss;
 }
 
-/* What the losses of rows are multiplied with depends on them: the scores are made again, as a whole. */
-static void gradients_behind(tc_build *g) {
+/* The factors of the losses of rows depend on them: recomputes the scores as a whole. */
+static void gradients_after(tc_build *g) {
     tc_node *node = g->of->node;
     tc_value *x = tc_input(node, X), *w = tc_input(node, W), *bias = tc_input(node, BIAS), *dz;
     tc_dtype loss_type = tc_value_dtype(g->of->douts[0]);
@@ -80,7 +81,7 @@ static void gradients_behind(tc_build *g) {
     bool trans = tc_attr_int(node, "transB", 0) != 0;
     if (tc_attr_float(node, "label_smoothing", 0) != 0 || tc_attr_find(node, "label_share") ||
         tc_attr_float(node, "z_loss", 0) != 0)
-        tc_grad_refuse(g, "what the losses of its rows are multiplied with depends on them");
+        tc_grad_refuse(g, "the factors of its rows' losses depend on these losses");
     tc_value *flat = tc_build_int(g, -1), *labels = TC_OP(g, "Reshape", tc_input(node, LABELS), flat);
     tc_node *as_rows = TC_BEGIN(g, "Flatten", x);
     tc_attr_set_int(as_rows, "axis", -1);
@@ -122,7 +123,7 @@ void tc_gradient_linear_loss(tc_build *g) {
         return;
     tc_value *seed = early_seed(g, g->of->douts[0], &is_one);
     if (none && !is_one && !seed) {
-        gradients_behind(g);
+        gradients_after(g);
         return;
     }
     if (seed)

@@ -1,6 +1,6 @@
-/* gradient_matmul.c: gradients of products. Y = A B: dA = dY B', dB = A' dY, summed over broadcast batch dims. A matrix
- * that is shared by a whole batch (a linear layer's weight) gets its gradient from one product of flattened operands,
- * by Gemm, which needs no transposed copies; batches of matrices are transposed in their last two dims. */
+/* gradient_matmul.c: gradients of products. Y = A B: dA = dY B', dB = A' dY, summed over broadcast batch dims. A
+ * matrix that a whole batch shares (a linear layer's weight) gets its gradient from one Gemm of flattened operands,
+ * which needs no transposed copies. Batches of matrices are transposed in their last two dims. */
 #include "gradient.h"
 
 static tc_value *gemm(tc_build *g, tc_value *a, tc_value *b, bool trans_a, bool trans_b, float alpha) {
@@ -51,7 +51,7 @@ static void matrix_gradients(tc_build *g, tc_value *a, tc_value *b, tc_value *dy
         *out_db = tc_grad_reduce_like(g, TC_OP(g, "MatMul", tc_grad_swap_last(g, a), dy), b);
 }
 
-/* A vector stands for a matrix of one row (left) or one column (right); that dim is missing in Y. */
+/* A vector acts as a matrix of one row (left) or one column (right); Y lacks that dim. */
 void tc_gradient_matmul(tc_build *g) {
     tc_value *a = tc_input(g->of->node, 0), *b = tc_input(g->of->node, 1), *dy = g->of->douts[0];
     bool row = tc_grad_rank(g, a) == 1, column = tc_grad_rank(g, b) == 1;

@@ -1,7 +1,6 @@
-/* gradient_movement.c: gradients of ops that only move elements: the same elements moved back, zeros where none was
- * taken, sums where one was taken several times. Sizes that are not known before the run come from Shape of the forward
- * operands.
- */
+/* gradient_movement.c: gradients of ops that only move elements: the elements of dy move back, with zeros for
+ * elements that were not taken, and sums for those taken several times. Sizes that are not known before the run come
+ * from Shape of the forward operands. */
 #include "compiler/ir/ops.h"
 #include "gradient.h"
 #include <string.h>
@@ -102,7 +101,8 @@ static slice read_slice(tc_build *g) {
     return s;
 }
 
-/* The zeros around the slice along every axis of x: begins, then ends. False unless all is known and steps are 1. */
+/* The zeros around the slice along every axis of x: begins, then ends. False unless all sizes are known and steps
+ * are 1. */
 static bool slice_margins(const slice *s, int rank, int64_t *out_pads) {
     memset(out_pads, 0, 2 * (size_t)rank * sizeof(*out_pads));
     for (size_t i = 0; i < s->n; i++) {
@@ -119,12 +119,12 @@ static bool slice_margins(const slice *s, int rank, int64_t *out_pads) {
     return true;
 }
 
-/* int64[1] of one axis out of a list that has one element for each. */
+/* int64[1]: the entry of one axis in a list that has one per axis. */
 static tc_value *element(tc_build *g, tc_value *list, size_t i) {
     return TC_OP(g, "Gather", list, tc_build_int(g, (int64_t)i));
 }
 
-/* Which positions of x along the axis the slice took: the slice of 0, 1, 2, .... */
+/* The positions of x along the axis that the slice took: the slice of 0, 1, 2, .... */
 static tc_value *taken_positions(tc_build *g, const slice *s, size_t i) {
     tc_value *dim = tc_build_dims(g, s->x, s->axes[i], s->axes[i] + 1);
     tc_value *scalar = TC_OP(g, "Squeeze", dim, tc_build_int(g, 0));
@@ -139,7 +139,7 @@ static tc_value *taken_positions(tc_build *g, const slice *s, size_t i) {
     return tc_build_finish(g, tc_build_node(g, "", "Slice", n, operands, 1));
 }
 
-/* One axis at a time, in any order: rows go where they came from. The shape grows from dy's to x's. */
+/* One axis at a time, in any order: rows go back to their positions. The shape grows from dy's to x's. */
 static tc_value *scatter_slice(tc_build *g, const slice *s) {
     tc_value *dx = g->of->douts[0];
     int rank = tc_grad_rank(g, s->x);
@@ -197,7 +197,7 @@ void tc_gradient_tile(tc_build *g) {
         tc_build_reduce(g, "ReduceSum", tc_build_reshape(g, g->of->douts[0], pairs), axes, (size_t)rank, false);
 }
 
-/* The triangle that was kept. */
+/* The triangle that the op kept. */
 void tc_gradient_trilu(tc_build *g) {
     tc_value *k = tc_input(g->of->node, 1), *operands[] = {g->of->douts[0], k};
     tc_node *node = tc_build_node(g, "", "Trilu", k ? 2 : 1, operands, 1);
@@ -205,7 +205,7 @@ void tc_gradient_trilu(tc_build *g) {
     g->of->dins[0] = tc_build_finish(g, node);
 }
 
-/* Running sums the other way round. */
+/* Cumulative sums in the other direction. */
 void tc_gradient_cumsum(tc_build *g) {
     tc_node *node = TC_BEGIN(g, "CumSum", g->of->douts[0], tc_input(g->of->node, 1));
     tc_attr_set_int(node, "exclusive", tc_attr_int(g->of->node, "exclusive", 0));
@@ -213,14 +213,14 @@ void tc_gradient_cumsum(tc_build *g) {
     g->of->dins[0] = tc_build_finish(g, node);
 }
 
-/* SpaceToDepth and DepthToSpace undo each other in depth, column, row order (DCR). */
+/* SpaceToDepth and DepthToSpace are inverse to each other in depth, column, row order (DCR). */
 void tc_gradient_space_to_depth(tc_build *g) {
     tc_node *node = TC_BEGIN(g, "DepthToSpace", g->of->douts[0]);
     tc_attr_set_int(node, "blocksize", tc_attr_int(g->of->node, "blocksize", 1));
     g->of->dins[0] = tc_build_finish(g, node);
 }
 
-/* Depths of column, row order: [N, C, b, b, H, W] lies as [N, C, H, b, W, b]. */
+/* Depths in column, row order: [N, C, b, b, H, W] is stored as [N, C, H, b, W, b]. */
 static tc_value *space_to_columns(tc_build *g, tc_value *x, tc_value *dy, int64_t blocksize) {
     static const int64_t perm[] = {0, 1, 3, 5, 2, 4};
     tc_value *size = tc_build_int(g, blocksize);

@@ -1,6 +1,6 @@
 /* gradient_normalization.c: gradients of softmax, normalizations and losses. Those of Softmax, LogSoftmax,
- * LayerNormalization and SoftmaxCrossEntropyLoss are ops of ai.tempo that read what the forward op can leave behind;
- * results that the file left out (mean and 1/std, log probabilities) are added to the forward node. */
+ * LayerNormalization and SoftmaxCrossEntropyLoss are ops of ai.tempo that read results of the forward op. Results
+ * that the file omitted (mean and 1/std, log probabilities) are added to the forward node. */
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
 #include "gradient.h"
@@ -22,11 +22,11 @@ void tc_gradient_log_softmax(tc_build *g) {
                                   tc_attr_int(g->of->node, "axis", -1));
 }
 
-/* What LayerNormalization and RMSNormalization, normalizing from an axis on, have in common. */
+/* The common parts of LayerNormalization and RMSNormalization over all axes from one on. */
 typedef struct row_norm {
     tc_value *x, *scale;
     int axis, rank;
-    bool by_row; /* the scale has dims in front of the normalized ones: it may differ by row */
+    bool by_row; /* the scale has dims before the normalized ones: it may differ by row */
 } row_norm;
 
 static row_norm read_row_norm(tc_build *g) {
@@ -51,12 +51,12 @@ static tc_value *full_scale(tc_build *g, const row_norm *n) {
     return full ? scale : TC_OP(g, "Expand", scale, tc_build_dims(g, n->x, n->axis, n->rank));
 }
 
-/* y = xhat scale: where the scale differs by row, the gradient op gets that of xhat, which it takes for y. */
+/* y = xhat scale. If the scale differs by row, the gradient op gets the gradient of xhat, and treats xhat as y. */
 static tc_value *gradient_of_result(tc_build *g, const row_norm *n) {
     return n->by_row ? TC_OP(g, "Mul", g->of->douts[0], n->scale) : g->of->douts[0];
 }
 
-/* The gradient of the scale, where it differs by row: dY xhat; and xhat is what the op gives with a scale of 1. */
+/* The gradient of a scale that differs by row: dY xhat, where xhat is the op's result for a scale of 1. */
 static tc_value *gradient_of_scale(tc_build *g, const row_norm *n, tc_value *ones) {
     tc_node *again = tc_build_node(g, g->of->node->domain, g->of->node->op_type, TC_VALUES(n->x, ones), 1);
     for (uint32_t i = 0; i < g->of->node->n_attrs; i++)
@@ -126,8 +126,8 @@ void tc_gradient_softmax_cross_entropy_loss(tc_build *g) {
         g->of->dins[0] = tc_build_sum(g, n, parts);
 }
 
-/* What each label's term counts in the loss, [N, d1, ...]: its class's weight or 1. `kept`: which labels count, or NULL
- * for all of them. */
+/* The weight of each label in the loss, [N, d1, ...]: its class's weight or 1. `kept`: the labels that count, or
+ * NULL for all of them. */
 static tc_value *label_weights(tc_build *g, tc_value *x, tc_value *weights, tc_value *labels, tc_value *kept) {
     tc_value *own = weights ? TC_OP(g, "Gather", weights, labels) : NULL,
              *counted = kept ? tc_build_cast(g, kept, tc_value_dtype(x)) : NULL;
@@ -139,7 +139,7 @@ static tc_value *label_weights(tc_build *g, tc_value *x, tc_value *weights, tc_v
 }
 
 /* loss = -sum of w[label] x[label], divided by the sum of the weights for a mean. An ignored label gets 0, whatever
- * that sum is: where all are ignored, it is 0. */
+ * that sum is; the sum is 0 if all labels are ignored. */
 void tc_gradient_negative_log_likelihood_loss(tc_build *g) {
     tc_value *x = tc_input(g->of->node, 0), *labels = tc_input(g->of->node, 1), *dloss = g->of->douts[0];
     const char *reduction = tc_attr_string(g->of->node, "reduction", "mean");

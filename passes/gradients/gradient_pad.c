@@ -1,10 +1,10 @@
-/* gradient_pad.c: the gradient of Pad. Constants around x get what x does not; in the modes that repeat elements of x,
- * each gets the sum of its copies' gradients. */
+/* gradient_pad.c: the gradient of Pad. The constant around x gets the gradient of the padding. In modes that repeat
+ * elements of x, each element gets the sum of its copies' gradients. */
 #include "compiler/ir/ops.h"
 #include "gradient.h"
 #include <string.h>
 
-/* The part of dy that x is, when nothing was cut off. */
+/* The part of dy at the positions of x, if nothing was cut off. */
 static tc_value *unpad(tc_build *g, const int64_t *amounts, size_t n, tc_value *axes) {
     int64_t ends[TC_MAX_RANK];
     for (size_t i = 0; i < n; i++)
@@ -29,7 +29,7 @@ static tc_value *pad_back(tc_build *g, tc_value *x, tc_value *pads, tc_value *ax
     return tc_build_finish(g, tc_build_node(g, "", "Pad", axes ? 4 : 3, operands, 1));
 }
 
-/* Where each place of the padded axis came from: what padding makes of 0, 1, 2, .... */
+/* The source of each position of the padded axis: Pad of 0, 1, 2, .... */
 static tc_value *sources(tc_build *g, tc_value *dim, tc_value *pads, size_t i, size_t n) {
     tc_value *places = TC_OP(g, "Range", tc_build_scalar(g, TC_INT64, 0), TC_OP(g, "Squeeze", dim, tc_build_int(g, 0)),
                              tc_build_scalar(g, TC_INT64, 1));
@@ -39,8 +39,8 @@ static tc_value *sources(tc_build *g, tc_value *dim, tc_value *pads, size_t i, s
     return tc_build_finish(g, node);
 }
 
-/* Of the modes that repeat elements: the gradients of all copies of one add up, an axis at a time. The shape goes from
- * dy's to x's. */
+/* For modes that repeat elements: gradients of all copies of an element add up, one axis at a time. The shape goes
+ * from dy's to x's. */
 static void pad_copies(tc_build *g, tc_value *x, tc_value *pads, tc_value *list) {
     int64_t axes[TC_MAX_RANK], amounts[2 * TC_MAX_RANK];
     int rank = tc_grad_rank(g, x);
@@ -74,7 +74,7 @@ void tc_gradient_pad(tc_build *g) {
     tc_value *dx = pad_back(g, x, tc_input(g->of->node, 1), tc_input(g->of->node, 3));
     if (g->of->needed[0])
         g->of->dins[0] = dx;
-    if (g->of->node->n_inputs > 2 && g->of->needed[2]) { /* the filler gets all that x does not */
+    if (g->of->node->n_inputs > 2 && g->of->needed[2]) { /* the fill value gets the gradient of all other positions */
         tc_node *total = TC_BEGIN(g, "ReduceSum", dy), *kept = TC_BEGIN(g, "ReduceSum", dx);
         tc_attr_set_int(total, "keepdims", 0);
         tc_attr_set_int(kept, "keepdims", 0);

@@ -1,14 +1,14 @@
-/* gradient_padding.c: the row of an embedding that PyTorch does not train (padding_idx of nn.Embedding). ONNX has no
- * word for it: a Gather is all that is left. The dynamo exporter keeps PyTorch's call among the node's metadata;
- * TorchScript's keeps only the module's path as the node's name, which padding.def knows for common models, and the row
- * is 0 unless somebody wrote into it. --train-padding trains these rows too. */
+/* gradient_padding.c: the row of an embedding that PyTorch does not train (padding_idx of nn.Embedding). ONNX cannot
+ * express it: the file has only a Gather. The dynamo exporter keeps PyTorch's call in the node's metadata. The
+ * TorchScript exporter keeps only the module's path as the node's name; padding.def knows it for common models,
+ * where the row is 0 unless a program wrote into it. --train-padding trains these rows too. */
 #include "passes/torch/metadata/torch_calls.h"
 #include "gradient.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENDS = 4 }; /* rows at each end of a table that are looked at: a table is not read for a guess */
+enum { ENDS = 4 }; /* rows examined at each end of a table: a guess is not worth reading a whole table */
 
 static const struct {
     const char *path;
@@ -19,21 +19,21 @@ static const struct {
 #undef PADDING
 };
 
-/* aten.embedding (weight, indices, padding row, scale_grad_by_freq): the row; -1 where there is none. */
+/* aten.embedding (weight, indices, padding row, scale_grad_by_freq): the row; -1 if there is none. */
 static int64_t padding_of_call(tc_build *g, const tc_torch_call *call) {
     const char *row = tc_torch_call_is(call, "aten.embedding") ? tc_torch_call_argument(call, 2, "padding_idx") : NULL;
     const char *scaled = row ? tc_torch_call_argument(call, 3, "scale_grad_by_freq") : NULL;
     if (scaled && strcmp(scaled, "True") == 0) {
         tc_warn(g->ctx, g->of->node,
-                "PyTorch divides the gradient of each row of %s by how often the batch has the row "
-                "(scale_grad_by_freq); here it is not divided",
+                "PyTorch divides the gradient of each row of %s by the number of its lookups in the batch "
+                "(scale_grad_by_freq); Tempo does not",
                 tc_quote(g->ctx, tc_input(g->of->node, 0)->name));
         tc_hint(g->ctx, "train without scale_grad_by_freq, or divide the gradient's rows");
     }
     return row ? strtoll(row, NULL, 10) : -1;
 }
 
-/* The node is called /any/module/<path>/Gather. */
+/* The node's name is /any/module/<path>/Gather. */
 static bool has_path(const char *name, const char *path) {
     static const char op[] = "/Gather";
     size_t n = strlen(name), m = strlen(path), k = sizeof(op) - 1;
@@ -50,8 +50,8 @@ static int64_t padding_by_path(const tc_node *node) {
     return -1;
 }
 
-/* The only row of zeros among the first and the last rows of a table: nn.Embedding sets its padding row to 0 and never
- * trains it, and what else is drawn or trained is not 0. -1: there is none, or several. */
+/* The only row of zeros among the first and the last rows of a table. nn.Embedding sets its padding row to 0 and
+ * never trains it; other rows are drawn or trained, and not 0. -1: there is none, or more than one. */
 static int64_t padding_by_zeros(tc_model *model, const tc_tensor *table) {
     const char *data = table->rank == 2 && table->dims[1] > 1 ? tc_tensor_peek(model, table) : NULL;
     if (!data)

@@ -1,6 +1,6 @@
-/* gradient_pool.c: gradients of pools. The maximum's goes to the place it came from, the first of equals, which MaxPool
- * itself tells as its second result; the average's and the norm's go to all places of the window, by a transposed
- * convolution with ones, one channel at a time. GlobalAveragePool is in gradient_reduce.c. */
+/* gradient_pool.c: gradients of pools. The gradient of a maximum goes to its position, the first of equals, which is
+ * MaxPool's own second result. The gradient of an average or a norm goes to all positions of the window, by a
+ * transposed convolution with ones, one channel at a time. GlobalAveragePool is in gradient_reduce.c. */
 #include "gradient_window.h"
 #include <string.h>
 
@@ -9,10 +9,10 @@ void tc_gradient_max_pool(tc_build *g) {
     tc_value *x = tc_input(node, 0), *dy = g->of->douts[0];
     if (tc_attr_int(node, "storage_order", 0) != 0) {
         if (tc_output(node, 1) && tc_value_is_used(tc_output(node, 1)))
-            tc_grad_refuse(g, "its indices are in use and in column-major order");
+            tc_grad_refuse(g, "its indices have a reader and are in column-major order");
         tc_attr_remove(node, "storage_order");
     }
-    tc_value *places = tc_grad_result(g, 1, "indices"); /* in all of x, batch and channels included */
+    tc_value *places = tc_grad_result(g, 1, "indices"); /* in all of x, over batch and channels */
     tc_grad_infer_forward(g);
     tc_value *size = TC_OP(g, "Reshape", TC_OP(g, "Size", x), tc_build_int(g, 1)), *flat = tc_build_int(g, -1);
     tc_node *scatter = TC_BEGIN(g, "ScatterElements", tc_build_zeros(g, size, tc_value_dtype(dy)),
@@ -32,8 +32,7 @@ void tc_gradient_global_max_pool(tc_build *g) {
     g->of->dins[0] = tc_build_reshape_like(g, tc_build_finish(g, scatter), x);
 }
 
-/* How many elements the average at this place divides by, along one axis: those in the input, or in the padded input.
- */
+/* The divisor of the average at each place along one axis: the elements in the input, or in the padded input. */
 static int64_t count_along(const tc_window *w, int i, int64_t place, bool padded, int64_t end_padding) {
     int64_t count = 0, first = place * w->stride[i] - w->begin[i];
     for (int64_t k = 0; k < w->kernel[i]; k++) {
@@ -79,7 +78,7 @@ static tc_value *ones(tc_build *g, const tc_window *w) {
     return tc_constant(g->graph, "ones", tensor);
 }
 
-/* The window of a pool, all of whose sizes are known. */
+/* The window of a pool whose sizes are all known. */
 static tc_window read_pool(tc_build *g) {
     tc_window w = tc_window_read(g, tc_input(g->of->node, 0), tc_output(g->of->node, 0), NULL);
     for (int i = 0; i < w.n && g->status == TC_OK; i++)
@@ -88,7 +87,7 @@ static tc_window read_pool(tc_build *g) {
     return w;
 }
 
-/* Each place's share to all elements of its window: narrow -> x's shape. */
+/* Each place's share for all elements of its window: narrow -> x's shape. */
 static tc_value *spread(tc_build *g, const tc_window *w, tc_value *shares) {
     int64_t planes[TC_WINDOW_RANK + 2] = {-1, 1};
     for (int i = 0; i < w->n; i++)
@@ -117,7 +116,7 @@ static tc_value *norm_shares(tc_build *g, int64_t p) {
     return TC_OP(g, "Where", TC_OP(g, "Equal", y, zero), zero, quotient);
 }
 
-/* |x|^(p-1) sign(x) of what reached each element of x. */
+/* |x|^(p-1) sign(x) times the gradient that reached each element of x. */
 static tc_value *norm_slopes(tc_build *g, int64_t p, tc_value *shares) {
     tc_value *x = tc_input(g->of->node, 0);
     if (p == 1)

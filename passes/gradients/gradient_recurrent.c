@@ -1,14 +1,14 @@
-/* gradient_recurrent.c: the gradient of LSTM, GRU and RNN: one ai.tempo.RecurrenceGrad, which reads what the layer read
- * and Y, and makes gates and cells again. */
+/* gradient_recurrent.c: the gradient of LSTM, GRU and RNN: one ai.tempo.RecurrenceGrad, which reads the layer's
+ * operands and Y, and recomputes gates and cells. */
 #include "compiler/ir/recurrent.h"
 #include "gradient.h"
 
-/* What a node of the layer's op cannot be differentiated by. */
+/* The reason why a node of the layer's op has no gradient; NULL: it has one. */
 static void check(tc_build *g, tc_recurrent *layer) {
     if (g->status == TC_OK)
         g->status = tc_recurrent_of(g->ctx, g->of->node, layer);
     if (g->status == TC_OK && layer->clip > 0)
-        tc_grad_refuse(g, "its sums are held to [-clip, clip]");
+        tc_grad_refuse(g, "its sums are clipped to [-clip, clip]");
 }
 
 void tc_gradient_recurrent(tc_build *g) {

@@ -1,6 +1,6 @@
-/* gradient_reduce.c: gradients of reductions. With dy and y brought back to the operand's rank (kept dims of size 1)
- * each is one broadcast product. Axes must be known; several equal extrema share the gradient, unless PyTorch gave it
- * to one; zeros in a product are exact. */
+/* gradient_reduce.c: gradients of reductions. With dy and y brought back to the operand's rank (kept dims of size
+ * 1), each is one broadcast product. Axes must be known. Several equal extrema share the gradient, unless PyTorch
+ * gave it to one. Zeros in a product are handled exactly. */
 #include "compiler/ir/ops.h"
 #include "passes/torch/metadata/torch_calls.h"
 #include "gradient.h"
@@ -39,8 +39,8 @@ void tc_gradient_reduce_sum(tc_build *g) {
     g->of->dins[0] = tc_build_expand_like(g, r.dy, r.x);
 }
 
-/* dy over the number of elements that one result is made of. Where 16 bits cannot hold that number, or it is not known,
- * the quotient is taken in float. */
+/* dy over the number of elements per result. If 16 bits cannot hold that number, or if it is not known, the quotient
+ * is computed in float. */
 static tc_value *over_count(tc_build *g, const reduction *r) {
     tc_dtype dtype = tc_value_dtype(r->x);
     int64_t dim, count = 1;
@@ -67,7 +67,8 @@ void tc_gradient_reduce_mean(tc_build *g) {
     g->of->dins[0] = tc_build_expand_like(g, over_count(g, &r), r.x);
 }
 
-/* Whether PyTorch told the place of the extremum along one axis, the first of equals, which gets the gradient alone. */
+/* Whether PyTorch returned the position of the extremum along one axis. It is the first of equals, and gets the
+ * whole gradient. */
 static bool has_place(tc_build *g, const reduction *r) {
     static const char *const targets[] = {"aten.max.dim", "aten.min.dim", "aten.adaptive_max_pool1d.default",
                                           "aten.adaptive_max_pool2d.default", "aten.adaptive_max_pool3d.default"};
@@ -101,7 +102,7 @@ void tc_gradient_reduce_extremum(tc_build *g) {
     g->of->dins[0] = TC_OP(g, "Mul", hits, TC_OP(g, "Div", r.dy, count));
 }
 
-/* dx_i = dy * product of the others: y / x_i, but with one zero only that element has a gradient, with two none. */
+/* dx_i = dy * product of the others: y / x_i. With one zero only that element has a gradient, with two none has. */
 void tc_gradient_reduce_prod(tc_build *g) {
     reduction r = read_reduction(g);
     tc_value *zero = tc_build_like(g, r.x, 0), *one = tc_build_like(g, r.x, 1);
@@ -110,7 +111,7 @@ void tc_gradient_reduce_prod(tc_build *g) {
     tc_value *product = tc_build_reduce(g, "ReduceProd", filled, r.axes, r.n_axes, true);
     tc_value *zeros =
         tc_build_reduce(g, "ReduceSum", tc_build_cast(g, is_zero, tc_value_dtype(r.x)), r.axes, r.n_axes, true);
-    tc_value *allowed = TC_OP(g, "Where", is_zero, one, zero); /* how many zeros may be there: itself */
+    tc_value *allowed = TC_OP(g, "Where", is_zero, one, zero); /* the zeros allowed: the element itself */
     tc_value *others = TC_OP(g, "Where", TC_OP(g, "Equal", zeros, allowed), TC_OP(g, "Div", product, filled), zero);
     g->of->dins[0] = TC_OP(g, "Mul", others, r.dy);
 }

@@ -1,6 +1,6 @@
-/* gradient_resize.c: Resize is linear in X: what it reads with which weight follows from shapes alone, and so does
- * where dY goes. A builder, as no rule can be proven whose operands are drawn: factors and sizes have to fit each
- * other. */
+/* gradient_resize.c: Resize is linear in X, and its weights follow from shapes alone; so do the positions that dY
+ * goes to. It has a builder because factors and sizes have to fit each other: a rule whose operands are drawn at
+ * random could not be proven. */
 #include "gradient.h"
 
 void tc_gradient_resize(tc_build *g) {

@@ -1,14 +1,13 @@
-/* gradient_scatter.c: gradients of ScatterElements and ScatterND. What replaces leaves nothing to the elements
- * replaced; what adds lets the gradient through; of factors each gets the product of the others; of extrema all that
- * are equal to the result share its gradient, the element of the data among them: as PyTorch's scatter_reduce has it.
- */
+/* gradient_scatter.c: gradients of ScatterElements and ScatterND. A replaced element gets no gradient. With addition,
+ * all get dy. With multiplication, each factor gets dy times the product of the others. With an extremum, all values
+ * equal to the result share its gradient, the data's element included. This is what PyTorch's scatter_reduce does. */
 #include "gradient.h"
 #include <math.h>
 #include <string.h>
 
 static bool is_nd(tc_build *g) { return tc_node_is(g->of->node, "", "ScatterND"); }
 
-/* `updates` put into `into` at the node's places. */
+/* `updates` written into `into` at the node's positions. */
 static tc_value *scatter(tc_build *g, tc_value *into, tc_value *updates, const char *reduction) {
     tc_node *node = TC_BEGIN(g, g->of->node->op->name, into, tc_input(g->of->node, 1), updates);
     if (!is_nd(g))
@@ -18,7 +17,7 @@ static tc_value *scatter(tc_build *g, tc_value *into, tc_value *updates, const c
     return tc_build_finish(g, node);
 }
 
-/* What `from` has at the node's places. */
+/* The elements of `from` at the node's positions. */
 static tc_value *gather(tc_build *g, tc_value *from) {
     tc_node *node = TC_BEGIN(g, is_nd(g) ? "GatherND" : "GatherElements", from, tc_input(g->of->node, 1));
     if (!is_nd(g))
@@ -45,8 +44,9 @@ static void gradient_of_add(tc_build *g, const char *reduction) {
         g->of->dins[2] = gather(g, g->of->douts[0]);
 }
 
-/* Each factor's is dy times the product of the others: y over the factor, but where it is zero. There a product with 1
- * in its place tells, if no update beside it is zero: with two of them at one place nothing changes by one. */
+/* The gradient of each factor is dy times the product of the others: y over the factor, unless it is zero. There,
+ * the product with 1 instead of the zero is right if no other update at that position is zero; with two zeros at one
+ * position, a change of one changes nothing. */
 static void gradient_of_mul(tc_build *g, const char *reduction) {
     tc_value *x = tc_input(g->of->node, 0), *updates = tc_input(g->of->node, 2), *dy = g->of->douts[0];
     tc_value *zero = tc_build_like(g, x, 0), *one = tc_build_like(g, x, 1);
@@ -69,7 +69,7 @@ static tc_value *hits(tc_build *g, tc_value *value, tc_value *extremum) {
     return tc_build_wide(g, tc_build_cast(g, TC_OP(g, "Equal", value, extremum), tc_value_dtype(value)));
 }
 
-/* Constants beyond which no element of float16 is. */
+/* Bounds outside the range of float16. */
 static bool is_extreme(const tc_value *value) {
     const tc_node *made = value->producer;
     const tc_attr *fill = made && tc_node_is(made, "", "ConstantOfShape") ? tc_attr_find(made, "value") : NULL;
@@ -80,8 +80,8 @@ static bool is_extreme(const tc_value *value) {
     return all;
 }
 
-/* scatter_reduce without include_self, as exporters write it: the same places are given the least number first.
- * PyTorch counts the element there that was left out among those that share. */
+/* scatter_reduce without include_self, as exporters write it: the positions first get the least number. PyTorch
+ * counts the excluded element among those that share the gradient. */
 static tc_value *counted(tc_build *g, tc_value *x, const char *reduction) {
     const tc_node *before = x->producer;
     const char *opposite = strcmp(reduction, "max") == 0 ? "min" : "max";

@@ -1,7 +1,7 @@
-/* gradient_signal.c: gradients of Fourier transforms, and of windows put back. With pairs of derivatives taken for
- * complex numbers, that of y = F x is conj(F) dy, F being symmetric: n times the inverse transform of dy, which of an
- * inverse transform is the transform over n. A onesided dy is zero behind its half; of a real operand the imaginary
- * parts fall away. */
+/* gradient_signal.c: gradients of Fourier transforms, and of overlapping windows. If pairs of derivatives are
+ * complex numbers, the gradient of y = F x is conj(F) dy, because F is symmetric. This is n times the inverse
+ * transform of dy; for an inverse transform it is the transform over n. A onesided dy has zeros after its half. If
+ * the operand is real, the imaginary parts are dropped. */
 #include "compiler/ir/ops.h"
 #include "gradient.h"
 
@@ -15,7 +15,7 @@ static tc_value *range_of(tc_build *g, tc_value *size) {
                  tc_build_scalar(g, TC_INT64, 1));
 }
 
-/* A transform along the axis, of n numbers; of twice as many parts or the same. */
+/* A transform along the axis, of n numbers; `twice` as many parts, or the same. */
 static tc_value *transform(tc_build *g, tc_value *x, tc_value *n, int64_t axis, bool inverse, bool onesided) {
     tc_value *operands[] = {x, n ? TC_OP(g, "Squeeze", n, tc_build_int(g, 0)) : NULL,
                             tc_build_scalar(g, TC_INT64, (double)axis)};
@@ -33,7 +33,7 @@ static tc_value *parts_like(tc_build *g, tc_value *value, tc_value *x, int rank)
     return part_of(g, value, -1, tc_build_int(g, 0), tc_build_dims(g, x, rank - 1, rank));
 }
 
-/* What a transform does not read has no gradient; what it took for zeros has none to give. */
+/* Elements that a transform does not read have gradient 0; zeros that it added need none. */
 static tc_value *length_like(tc_build *g, tc_value *value, tc_value *x, int64_t axis, int rank) {
     int64_t have, want, zeros[2 * TC_MAX_RANK] = {0};
     bool known = tc_build_static(value, (int)axis, &have) && tc_build_static(x, (int)axis, &want);
@@ -48,7 +48,8 @@ static tc_value *length_like(tc_build *g, tc_value *value, tc_value *x, int64_t 
     return TC_OP(g, "Pad", cut, tc_build_concat(g, 3, parts, 0), tc_build_like(g, value, 0));
 }
 
-/* Of a real result of n numbers by the first half: the transform's half over n, twice where it stands for two. */
+/* For a real result of n numbers from the first half: the half of the transform over n, doubled where an element
+ * stands for two. */
 static tc_value *of_half(tc_build *g, tc_value *dy, int64_t axis, int rank) {
     int64_t n, dims[TC_MAX_RANK];
     if (!tc_build_static(dy, (int)axis, &n) || n < 1) {
@@ -89,7 +90,7 @@ void tc_gradient_dft(tc_build *g) {
     g->of->dins[0] = given ? length_like(g, back, x, axis, rank) : back;
 }
 
-/* Frames are what the signal has from each step on, times the window: gradients add up where frames overlap. */
+/* Frames are parts of the signal, one per step, times the window; gradients add up where frames overlap. */
 void tc_gradient_stft(tc_build *g) {
     tc_value *x = tc_input(g->of->node, 0), *dy = g->of->douts[0], *window = tc_input(g->of->node, 2),
              *given = tc_input(g->of->node, 3);
@@ -127,8 +128,8 @@ static int64_t int_at(const tc_node *node, const char *name, size_t i, int64_t o
     return i < count ? ints[i] : otherwise;
 }
 
-/* What each tap of the window reads at each place: dy, padded, by a Gather [taps, places] for each axis of the image,
- * the axes of taps before those of places. */
+/* The elements that each tap of the window reads at each position: dy, padded, by a Gather [taps, places] for each
+ * axis of the image, with the axes of taps before those of places. */
 void tc_gradient_col2im(tc_build *g) {
     int64_t image[SPATIAL], block[SPATIAL], pads[2 * (SPATIAL + 2)] = {0}, perm[2 * SPATIAL + 2] = {0, 1};
     size_t n = 0, n_block = 0;

@@ -1,5 +1,5 @@
-/* gradient_sqrt.c: the gradient of Sqrt, infinite at 0, but for deviations. PyTorch's std, which exporters write as its
- * parts, gives 0 where all elements are equal. */
+/* gradient_sqrt.c: the gradient of Sqrt. It is infinite at 0, except for standard deviations: PyTorch's std, which
+ * exporters write as several ops, has gradient 0 if all elements are equal. */
 #include "gradient.h"
 
 enum { MOST_SCALES = 4 };
@@ -19,7 +19,7 @@ static const tc_value *unmoved(const tc_value *value) {
     return value;
 }
 
-/* The square of x less its mean. */
+/* The square of x minus its mean. */
 static bool is_centered_square(const tc_value *value) {
     value = unmoved(value);
     bool square = MADE_BY(value, "Mul") && tc_input(value->producer, 0) == tc_input(value->producer, 1);
@@ -29,7 +29,7 @@ static bool is_centered_square(const tc_value *value) {
     return MADE_BY(centered, "Sub") && MADE_BY(unmoved(tc_input(centered->producer, 1)), "ReduceMean");
 }
 
-/* The mean or sum of these, times numbers. */
+/* The mean or sum of the squares, times numbers. */
 static bool is_variance(const tc_value *value, int depth) {
     value = unmoved(value);
     if (MADE_BY(value, "ReduceMean", "ReduceSum"))

@@ -1,7 +1,7 @@
-/* gradient_window.c: a convolution y = W * x is linear in each operand, so its gradients are convolutions, too: that of
- * x is the transposed convolution of dy with W, that of W the convolution of x with dy, batch and channels in each
- * other's place, strides and dilations in each other's place. Padding at the end is always spelled as the windows'
- * reach (tail), which makes every size come out. */
+/* gradient_window.c: a convolution y = W * x is linear in each operand, so its gradients are convolutions, too. That
+ * of x is the transposed convolution of dy with W. That of W is the convolution of x with dy, with batch and
+ * channels exchanged, and strides and dilations exchanged. Padding at the end always covers the reach of the windows
+ * (tail), so that every size fits. */
 #include "gradient_window.h"
 #include <string.h>
 
@@ -99,7 +99,7 @@ static tc_value *batch_inside(tc_build *g, const tc_window *w, tc_value *value, 
     int n = w->n;
     for (int i = 0; i < n + 3; i++)
         perm[i] = i;
-    if (w->groups == 1 || filters) { /* the order of groups and filters is right as it is */
+    if (w->groups == 1 || filters) { /* groups and filters are in the right order already */
         perm[0] = 1, perm[1] = 0;
         return tc_build_transpose(g, value, perm, n + 2);
     }

@@ -1,10 +1,11 @@
-/* keep.c: the min cut of keep.h, as a network for min_cut.h: two vertices for each value, and its bytes flow from the
- * one to the other. It flows from what is read, so that of several cuts the one closest to that is found. */
+/* keep.c: the min cut of keep.h, as a network for min_cut.h: two vertices for each value, with an edge of its bytes
+ * between them. The flow starts at the values that are read, so that of several cuts the one closest to them is
+ * found. */
 #include "keep.h"
 #include "compiler/base/arena.h"
 #include "compiler/remat/min_cut.h"
 
-enum { MADE, READ, FIRST }; /* what cannot be made again hangs on the one, what is read on the other */
+enum { MADE, READ, FIRST }; /* the ends of the network: values that cannot be recomputed, values that are read */
 
 static uint32_t entry_of(uint32_t value) { return FIRST + 2 * value; }
 static uint32_t exit_of(uint32_t value) { return FIRST + 2 * value + 1; }

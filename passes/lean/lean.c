@@ -1,17 +1,16 @@
-/* lean.c: the pass that keeps less of the forward pass for the backward pass. First rules/lean.rules, pairs of a
- * forward and a backward op that keep something smaller between them (LayerNormalization before GELU, whose result is
- * then often no longer kept); then lean/recompute.c, saved values made again by copies of the cheap nodes that made
- * them. Works on any graph that has a backward pass, whoever wrote it. Where the pass `lower` has replaced ops of
- * ai.tempo by standard ones, the rules match nothing, and only the second step saves bytes.
- *
- * Gradients do not change by a bit, but for ways that only the option or the recipe chooses (lean/ways.def): what is
- * made of y is equal to rounding. No pass behind this one may merge equal nodes: copies are equal to their
- * originals. */
+/* lean.c: the pass that keeps less of the forward pass for the backward pass. First it applies rules/lean.rules:
+ * pairs of a forward and a backward op that keep a smaller tensor between them. (LayerNormalization comes before
+ * GELU, because then GELU's result is often no longer kept.) Then lean/recompute.c recomputes saved values by copies
+ * of the cheap nodes that made them. The pass works on any graph with a backward pass, from any tool. If the pass
+ * `lower` has replaced ops of ai.tempo by standard ones, no rule matches, and only the second step saves bytes.
+ * Gradients do not change by a bit, except for variants that the option or the recipe chooses (lean/ways.def):
+ * values recomputed from y are equal up to rounding. No pass after this one may merge equal nodes, because copies
+ * are equal to their originals. */
 #include "compiler/memory/ledger.h"
 #include "compiler/shape/shape.h"
 #include "ways.h"
 #include "lean.h"
-#include "passes/rules/sides.h"
+#include "passes/rules/side_channels.h"
 #include "passes/weights/choose_loss.h"
 #include "passes/rules/rules.h"
 #include <string.h>
@@ -24,7 +23,7 @@ tc_dim tc_kept_bytes(const tc_graph *graph, void *loss) {
     return ledger.bytes;
 }
 
-/* Safe because forward nodes read no backward value. */
+/* Safe, because forward nodes read no backward value. */
 const tc_node *tc_forward_first(tc_graph *graph, const tc_value *loss) {
     tc_arena *scratch = tc_arena_create();
     uint32_t size;
@@ -47,7 +46,7 @@ static bool is_named(const void *name, const char *rule) { return strcmp(name, r
 
 static bool is_chosen(const void *options, const char *rule) { return tc_is_chosen(options, rule); }
 
-/* `only`: the one rule that is meant; NULL: all that are chosen. */
+/* `only`: apply this rule alone; NULL: all chosen rules. */
 static tc_status apply_rules(tc_pass_env *env, tc_graph *graph, const tc_value *loss, const char *only) {
     tc_rule_set *rules = tc_rules_create();
     tc_status status = tc_rules_load(env, "lean.rules", false, rules);
@@ -82,6 +81,6 @@ tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
     if (!loss)
         return TC_OK;
     TC_TRY(apply_rules(env, graph, loss, NULL));
-    tc_note_sides(env->ctx, graph);
+    tc_note_side_channels(env->ctx, graph);
     return tc_recompute_cheap(env, graph, tc_forward_first(graph, loss));
 }

@@ -1,14 +1,11 @@
-/* recompute.c: saved values that cheap nodes make from values at hand are made again in the backward pass instead of
- * kept: GELU from its operand, y of LayerNormalization from x-hat, dropout by drawing again.
- *
- * Where fewer bytes give a saved value again, they are kept in its place: half precision before a Cast, keys before
- * they are repeated for several heads, parts before they are joined. keep.h finds the fewest bytes for the whole graph.
- *
- * One walk over the forward pass, in order, decides for each value: it is there (free, or saved and kept), it can
- * be made again at some cost, or neither. One walk over the backward pass then copies nodes, each right before the
- * first node that reads its result: earlier would keep the copy as long as the value. Copies have the attributes of
- * their originals, and the same kernels compute them: they are equal bit for bit. No pass behind this one may merge
- * equal nodes. */
+/* recompute.c: recomputes saved values in the backward pass if cheap nodes make them from available values: GELU from
+ * its operand, y of LayerNormalization from x-hat, dropout by drawing again. If a saved value can be recomputed from
+ * fewer bytes, those are kept instead: half precision before a Cast, keys before they are repeated for several heads,
+ * parts before they are concatenated. keep.h finds the fewest bytes for the whole graph. One walk over the forward
+ * pass, in order, classifies each value: it is available (free, or saved and kept), it can be recomputed at some cost,
+ * or neither. One walk over the backward pass then copies nodes, each right before the first node that reads its
+ * result; an earlier copy would live as long as the value. Copies have the attributes of their originals, and the same
+ * kernels compute them, so they are equal bit for bit. No pass after this one may merge equal nodes. */
 #include "compiler/memory/late_reads.h"
 #include "passes/rules/rules.h"
 #include "../../compiler/memory/liveness.h"
@@ -18,19 +15,19 @@
 #include <string.h>
 
 enum {
-    LIMIT = 16, /* what making one value again may cost in all, in units of cheap.def: passes over the value */
-    PASS = 256, /* what a pass costs, so that a smaller table costs less */
-    STEPS = 64, /* nodes that make one value again, at most; bounds recursion */
-    ROUNDS = 8, /* of choices among what to keep */
+    LIMIT = 16, /* the most that recomputing one value may cost, in units of cheap.def: passes over the value */
+    PASS = 256, /* cost of one pass, so that a smaller table costs less */
+    STEPS = 64, /* nodes that recompute one value, at most; bounds recursion */
+    ROUNDS = 8, /* rounds of choosing which values to keep */
 };
-#define MOST_BYTES ((uint64_t)1 << 40) /* that count of one value, and what counts of an unknown size */
+#define MOST_BYTES ((uint64_t)1 << 40) /* marks for that count of one value, and for an unknown size */
 
 enum {
-    READ = 1,   /* by a late node */
-    PINNED = 2, /* it stays whatever is done here: a graph output, or read by a nested graph */
-    CHOSEN = 4, /* kept in the place of others that cheap nodes make of it */
-    DEAR = 8,   /* read, and kept, as making it again would cost more than LIMIT */
-    PAID = 16,  /* its bytes are counted against those of what is no longer kept for it */
+    READ = 1,   /* a late node reads it */
+    PINNED = 2, /* always kept: a graph output, or a nested graph reads it */
+    CHOSEN = 4, /* kept instead of values that cheap nodes compute from it */
+    DEAR = 8,   /* read, and kept because recomputing it would cost more than LIMIT */
+    PAID = 16,  /* its bytes reduce the savings of the values that it replaces */
 };
 
 typedef struct recomputation {
@@ -40,13 +37,13 @@ typedef struct recomputation {
     const tc_node *end;
     tc_storages storages; /* before anything is copied */
     uint8_t *flags;       /* by value id, of storages */
-    uint8_t *cost;        /* by value id: 0 there, 1 to be made again where it is read, TC_NEVER neither */
-    tc_map *copies;       /* value -> the one made again */
+    uint8_t *cost;        /* by value id: 0 available, 1 recomputed where it is read, TC_NEVER neither */
+    tc_map *copies;       /* value -> its recomputed copy */
 } recomputation;
 
 static bool is_late(const recomputation *rc, const tc_node *node) { return tc_node_before(rc->end, node); }
 
-/* --- who reads -------------------------------------------------------------------------------- */
+/* --- readers ---------------------------------------------------------------------------------- */
 
 static void mark(const recomputation *rc, const tc_value *value, uint8_t flag) {
     const tc_value *storage = tc_storage_of(&rc->storages, value);
@@ -54,7 +51,7 @@ static void mark(const recomputation *rc, const tc_value *value, uint8_t flag) {
         rc->flags[storage->id] |= flag;
 }
 
-/* Itself, or for those that read its view. */
+/* The value itself, or the values whose readers read its view. */
 static bool reads_elements(const tc_node *node, uint32_t index) {
     tc_read read = tc_operand_read(node, index);
     return read == TC_READ_ELEMENTS || read == TC_READ_VIEW;
@@ -75,15 +72,15 @@ static void mark_readers(const recomputation *rc) {
         mark(rc, rc->graph->outputs[i], PINNED);
 }
 
-/* --- what it costs ---------------------------------------------------------------------------- */
+/* --- costs ------------------------------------------------------------------------------------ */
 
-/* LayerNormalizationXhat and its like give y again by ScaleBias. */
+/* LayerNormalizationXhat and similar ops give y again by ScaleBias. */
 static bool has_xhat(const tc_node *node) {
     const char *op = node->op && strcmp(node->domain, TC_TEMPO_DOMAIN) == 0 ? node->op->name : "";
     return strcmp(op, "LayerNormalizationXhat") == 0 || strcmp(op, "RMSNormalizationXhat") == 0;
 }
 
-/* Operand `index` of the node that makes result 0 of `node` again. */
+/* Operand `index` of the node that recomputes result 0 of `node`. */
 static tc_value *recompute_operand(const tc_node *node, uint32_t index) {
     return index == 0 && has_xhat(node) ? tc_output(node, 1) : tc_input(node, index);
 }
@@ -92,7 +89,7 @@ static uint8_t cost_of(const recomputation *rc, const tc_value *value) {
     return value->producer ? rc->cost[value->id] : 0;
 }
 
-/* Nodes that make one value again, each once. */
+/* Nodes that recompute one value, each once. */
 typedef struct bill {
     const tc_node *nodes[STEPS];
     unsigned n;
@@ -124,7 +121,7 @@ static void add_to_bill(const recomputation *rc, bill *b, const tc_node *node) {
     }
 }
 
-/* Whether cheap nodes make result 0 of the node of what is there. */
+/* Whether cheap nodes make result 0 of the node from available values. */
 static bool can_make(const recomputation *rc, const tc_node *node) {
     bool can = tc_cheap_cost(node) != TC_NEVER && !(has_xhat(node) && !tc_output(node, 1));
     for (uint32_t i = 0; can && i < node->n_inputs; i++)
@@ -140,8 +137,8 @@ static bool costs_too_much(const recomputation *rc, const tc_node *node) {
     return is_too_much(&b);
 }
 
-/* Integers of one dim are shapes and places, a few bytes. Of more they are indices, repeated for each head as a rule.
- */
+/* Integers of rank 1 are shapes and positions, a few bytes. With more dims they are indices, as a rule repeated for
+ * each head. */
 static bool is_worth_it(const tc_value *value) {
     tc_dtype dtype = tc_value_dtype(value);
     bool one = true;
@@ -150,22 +147,23 @@ static bool is_worth_it(const tc_value *value) {
     return (tc_dtype_is_float(dtype) || dtype == TC_BOOL || tc_value_rank(value) > 1) && !one;
 }
 
-/* Why a saved value of a cheap node stays. */
+/* The reason why a saved value of a cheap node stays. */
 static void explain(const recomputation *rc, const char *row, const tc_value *value) {
     const tc_node *node = value->producer;
-    const char *why = "it would cost too much";
+    const char *why = "recomputing it would cost too much";
     if (!tc_is_explained(rc->env->options, row))
         return;
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (recompute_operand(node, i) && cost_of(rc, recompute_operand(node, i)) == TC_NEVER)
-            why = tc_arena_printf(rc->arena, "'%s' would have to be kept for it", recompute_operand(node, i)->name);
+            why = tc_arena_printf(rc->arena, "recomputing it would need '%s' to be kept",
+                                  recompute_operand(node, i)->name);
     if (rc->flags[value->id] & PINNED)
-        why = "an output of the graph, or a nested graph, holds it";
+        why = "it is an output of the graph, or a nested graph reads it";
     const char *label = tc_node_label(node);
     tc_note(rc->env->ctx, NULL, "%s: '%s' of %s \"%s\" is kept: %s", row, value->name, node->op_type, label, why);
 }
 
-/* The row of a cheap op in the statistics; NULL: nothing is to be done with this value. */
+/* The row of a cheap op in the statistics; NULL: this value stays as it is. */
 static tc_rule_stat *row_of(const recomputation *rc, const tc_value *value) {
     const tc_node *node = value->producer;
     if (value->out_index != 0 || tc_cheap_cost(node) == TC_NEVER || !is_worth_it(value))
@@ -174,13 +172,13 @@ static tc_rule_stat *row_of(const recomputation *rc, const tc_value *value) {
     return tc_summary_rule(rc->env, tc_arena_printf(rc->env->ctx->arena, "recompute_%s", op));
 }
 
-/* Whether a saved value may be dropped if it can be had otherwise. */
+/* Whether a saved value may be dropped if it can be recomputed. */
 static bool may_drop(const recomputation *rc, const tc_value *value) {
     const tc_rule_stat *row = row_of(rc, value);
     return row && !tc_is_disabled(rc->env->options, row->name) && !(rc->flags[value->id] & PINNED);
 }
 
-/* What of it has to be kept for this value, and is not paid for. */
+/* The bytes that have to be kept for this value and are not counted yet. */
 static tc_dim price_in_bytes(const recomputation *rc, const tc_node *node, tc_dim bytes) {
     tc_dim_pool *pool = rc->graph->model->dims;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -199,7 +197,7 @@ static tc_dim price_in_bytes(const recomputation *rc, const tc_node *node, tc_di
     return bytes;
 }
 
-/* Counts a saved value in the row of its op: dropped, or kept as it costs too much or is held. */
+/* Counts a saved value in the row of its op: dropped, or kept because of its cost or its readers. */
 static void count(const recomputation *rc, const tc_value *value, bool dropped) {
     tc_rule_stat *row = row_of(rc, value);
     if (!row)
@@ -234,19 +232,19 @@ static void decide(const recomputation *rc, const tc_node *node, const tc_value 
 
 static void decide_all(const recomputation *rc) {
     for (const tc_node *node = rc->graph->first; node != rc->end->next; node = node->next)
-        for (uint32_t i = node->n_outputs; i-- > 0;) /* x-hat before the y that it gives again */
+        for (uint32_t i = node->n_outputs; i-- > 0;) /* x-hat comes before y, which is recomputed from it */
             if (node->outputs[i])
                 decide(rc, node, node->outputs[i]);
 }
 
-/* --- what is kept in the place of others ------------------------------------------------------ */
+/* --- values kept instead of others ------------------------------------------------------------ */
 
 /* The storages that early nodes make, in order. */
 static uint32_t list_made(const recomputation *rc, const tc_value ***out_values) {
     uint32_t n = 0;
     const tc_value **values = TC_NEW_ARRAY(rc->arena, const tc_value *, rc->graph->model->next_id);
     for (const tc_node *node = rc->graph->first; node != rc->end->next; node = node->next)
-        for (uint32_t i = node->n_outputs; i-- > 0;) /* x-hat before the y that it gives again */
+        for (uint32_t i = node->n_outputs; i-- > 0;) /* x-hat comes before y, which is recomputed from it */
             if (node->outputs[i] && !tc_is_view(node))
                 values[n++] = node->outputs[i];
     *out_values = values;
@@ -258,7 +256,7 @@ static bool is_there(const recomputation *rc, const tc_value *value) {
            ((rc->flags[value->id] & READ) && ((rc->flags[value->id] & DEAR) || !may_drop(rc, value)));
 }
 
-/* Chooses among n values, listed in order, those that give all others for the fewest bytes. */
+/* Chooses among n values, listed in order, those with the fewest bytes from which all others can be computed. */
 static void choose(const recomputation *rc, const tc_value *const *values, uint32_t n) {
     tc_arena *scratch = tc_arena_create();
     tc_keep_value *problem = TC_NEW_ARRAY(scratch, tc_keep_value, n);
@@ -306,8 +304,8 @@ static uint64_t kept_bytes(const recomputation *rc, const tc_value *const *value
     return sum;
 }
 
-/* What is chosen is better than nothing chosen, or nothing is. A value that turns out to cost too much work stays, and
- * the choice is made anew with it. */
+/* A choice that saves nothing is discarded. If a value turns out to cost too much work, it stays, and the choice is
+ * repeated with it. */
 static void decide_best(const recomputation *rc, const tc_value *const *values, uint32_t n) {
     uint32_t dear, before;
     decide_all(rc);
@@ -328,7 +326,7 @@ static void decide_best(const recomputation *rc, const tc_value *const *values, 
     decide_all(rc);
 }
 
-/* --- making it again -------------------------------------------------------------------------- */
+/* --- copies ----------------------------------------------------------------------------------- */
 
 static bool is_recomputed(const recomputation *rc, const tc_value *value) {
     if (!value->producer || is_late(rc, value->producer))
@@ -373,7 +371,7 @@ static tc_node *scale_bias(const recomputation *rc, const tc_node *node) {
 
 static tc_value *emit(const recomputation *rc, tc_value *value, tc_node *before);
 
-/* One node made again; its operands first. Depth is bounded by STEPS, and by emit's loop over views. */
+/* Recomputes one node, its operands first. The depth is bounded by STEPS, and by emit's loop over views. */
 static void emit_node(const recomputation *rc, const tc_node *node, tc_node *before) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         tc_value *operand = recompute_operand(node, i);

@@ -1,4 +1,4 @@
-/* ways.c: the way that is taken of each idea of keeping less: that of the option, else of the recipe, else the
+/* ways.c: which variant of each idea of keeping less is used: that of the option, else of the recipe, else the
  * first. */
 #include "ways.h"
 #include <string.h>
@@ -30,7 +30,7 @@ static const char *given(const tc_options *options, const way *w) {
     return *(const char *const *)(const void *)((const char *)options + w->field);
 }
 
-/* Whether "gelu=y layernorm=y" names the way of the idea. */
+/* Whether "gelu=y layernorm=y" names the idea's variant. */
 static bool recipe_says(const char *words, const way *w) {
     size_t idea = strlen(w->idea), name = strlen(w->name);
     for (words += strspn(words, " "); *words; words += strspn(words, " ")) {
@@ -43,7 +43,7 @@ static bool recipe_says(const char *words, const way *w) {
     return false;
 }
 
-/* Of the idea whose rows begin at `first`: the row that is chosen. */
+/* Of the idea whose rows begin at `first`: the chosen row. */
 static const way *chosen(const tc_options *options, const way *first) {
     const way *end = ways + TC_COUNT(ways);
     const char *words = tc_recipe_find(options->recipe)->ways, *option = given(options, first);

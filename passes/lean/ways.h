@@ -1,12 +1,12 @@
-/* ways.h: what options and recipes choose where an idea of keeping less has several ways: ways.def. */
+/* ways.h: the choice among variants of an idea of keeping less: ways.def. */
 #ifndef TC_WAYS_H
 #define TC_WAYS_H
 #include "passes/pass/pass.h"
 
-/* Whether the rule of lean.rules makes a way that is chosen, or no choice is about it. */
+/* Whether the rule of lean.rules belongs to a chosen variant, or to none. */
 bool tc_is_chosen(const tc_options *options, const char *rule);
-/* Whether the rule makes the first way of an idea, or no choice is about it: the way of the fewest bytes. */
+/* Whether the rule belongs to the first variant of an idea, the one with the fewest bytes, or to none. */
 bool tc_makes_first(const char *rule);
-/* Whether the first way of every idea is chosen: those whose nodes a memory budget may choose one by one. */
+/* Whether the first variant of every idea is chosen; a memory budget may choose their nodes one by one. */
 bool tc_chooses_first(const tc_options *options);
 #endif

@@ -1,5 +1,5 @@
-/* pass.h: what a pass is. A pass changes one model in place and can be run again; passes.def lists all in default
- * order. */
+/* pass.h: the interface of a pass. A pass changes one model in place and can be run again; passes.def lists all in
+ * default order. */
 #ifndef TC_PASS_H
 #define TC_PASS_H
 #include "compiler/memory/node_memory.h"
@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-/* What the command line decides, for every pass. Zero is the default of each field. */
+/* The settings of the command line, for every pass. Zero is the default of each field. */
 typedef struct tc_options {
     const char *passes;     /* --passes=: comma-separated names; NULL: the recipe's */
     const char *recipe;     /* --recipe=NAME */
@@ -17,16 +17,16 @@ typedef struct tc_options {
     const char *precision;  /* --precision: fp32, bf16 or fp16; NULL: fp32 */
     const char **selection; /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */
     size_t n_selection;
-    const char *train_list; /* --train-list=FILE: names of what is trained; NULL: there is none */
-    bool torch_names;       /* --names=pytorch: gradients have PyTorch's names and layouts, where the file tells them */
-    bool train_padding;     /* --train-padding: gradients for the padding rows of embeddings, too */
-    bool retie;             /* --retie: weights that the exporter stored several times become one */
-    bool untie;             /* --untie: weights that the exporter merged become several */
-    bool accumulate;        /* --accumulate: gradients that a graph of ONNX Runtime adds to buffers are added still */
+    const char *train_list;   /* --train-list=FILE: names of the trained initializers; NULL: there is none */
+    bool torch_names;         /* --names=pytorch: gradients have PyTorch's names and layouts, if the file has them */
+    bool train_padding;       /* --train-padding: gradients for the padding rows of embeddings, too */
+    bool retie;               /* --retie: weights that the exporter stored several times become one */
+    bool untie;               /* --untie: weights that the exporter merged become several */
+    bool accumulate;          /* --accumulate: gradients that a graph of ONNX Runtime adds to buffers are still added */
     const char **rules_files; /* --rules=FILE */
     size_t n_rules_files;
-    bool only_gradients;   /* of these files: rewrites in them are left out. Not on the command line: for yardsticks */
-    bool only_requests;    /* autodiff answers Gradient nodes and does no more. Likewise */
+    bool only_gradients; /* rewrites in these files are not applied. Not on the command line: for baselines of tests */
+    bool only_requests;  /* autodiff answers Gradient nodes and nothing else. Likewise */
     const char **disabled; /* --disable=RULE */
     size_t n_disabled;
     const char *explain; /* --explain=RULE, or "all" */
@@ -36,43 +36,44 @@ typedef struct tc_options {
     size_t n_dims;
     const char *print_before, *print_after; /* --print-ir-before=, --print-ir-after=: pass name or "all" */
     bool verify_each, time, stats;
-    const char *gelu, *layernorm, *dropout; /* what is kept for them; NULL: as the recipe says. lean/ways.h */
+    const char *gelu, *layernorm, *dropout; /* which variant keeps which tensor; NULL: the recipe's. lean/ways.h */
     bool inexact;                           /* --inexact: rules that change rounding are applied too */
-    const char *cost, *machine;             /* what running a node costs, and on which machine: budget/node_cost.h */
+    const char *cost, *machine;             /* the cost model of a node, and the machine: budget/node_cost.h */
     const char *memory_budget;              /* --memory-budget=: NULL: there is none */
-    const char **save;                      /* --save=REGEX: what is never computed again */
+    const char **save;                      /* --save=REGEX: nodes that are never recomputed */
     size_t n_save;
-    const char **recompute; /* --recompute=REGEX: what the backward pass does not read from the forward pass */
+    const char **recompute; /* --recompute=REGEX: nodes that the backward pass recomputes */
     size_t n_recompute;
-    double remat_time;  /* --remat-time=: how much is tried, in seconds of a usual machine; 0: 4 */
+    double remat_time;  /* --remat-time=: length of the search, in seconds of a usual machine; 0: 4 */
     int64_t remat_seed; /* --seed= */
     int64_t pareto;     /* --pareto=: points of the curve of budget against time; 0: none */
-    bool best_effort;   /* --best-effort: a plan that misses the budget is a result, too */
+    bool best_effort;   /* --best-effort: accept a plan that misses the budget */
 
-    tc_update_options update; /* --update and how */
-    /* What the pass counts does: nothing; lets terms of the loss be weighed where they count differently; shows what
-     * each scalar counts. Not on the command line: for who puts batches together. */
-    enum { TC_COUNT_NOT, TC_COUNT_SHARE, TC_COUNT_TELL } counting;
+    tc_update_options update; /* --update and its settings */
+    /* The task of the pass counts: nothing; weights for terms of the loss with different counts; the count of each
+     * scalar as an output. Not on the command line: for programs that combine batches. */
+    enum { TC_COUNT_NOT, TC_COUNT_SHARE, TC_COUNT_OUTPUT } counting;
 } tc_options;
 
-/* What passes found out, for the report. In the context's arena. */
+/* Findings of the passes, for the report. In the context's arena. */
 typedef struct tc_rule_stat {
     const char *name;
     uint64_t matched, tried;
-    tc_dim bytes_freed; /* that the backward pass no longer keeps, where the pass measures it (lean) */
+    tc_dim bytes_freed; /* that the backward pass no longer keeps, if the pass measures it (lean) */
 } tc_rule_stat;
 typedef struct tc_pass_time {
     const char *name;
     double seconds;
 } tc_pass_time;
-/* A term of a scalar output, as the pass counts found it: names of the graph. */
+/* A term of a scalar output, found by the pass counts: names of the graph. */
 typedef struct tc_counted {
     const char *score;
-    const char *part, *count; /* outputs: the term, and what it is divided by; count NULL: samples, unless it adds up */
+    const char *part,
+        *count; /* outputs: the term, and its divisor; count NULL: the number of samples, unless the term is a sum */
     const char
-        *behind_guard;  /* output: count before it was kept from 0, by which all batches are divided; NULL: none */
-    const char *factor; /* the input that the term is multiplied by; NULL: none */
-    bool adds_up;       /* a sum: divided by nothing */
+        *unguarded; /* output: the count before a lower bound was applied, the divisor for all batches; NULL: none */
+    const char *factor; /* the input that multiplies the term; NULL: none */
+    bool adds_up;       /* a sum: nothing divides it */
 } tc_counted;
 typedef struct tc_train_list tc_train_list; /* train_list.h */
 typedef struct tc_summary {
@@ -84,34 +85,34 @@ typedef struct tc_summary {
     tc_pass_time *times;
     size_t n_times;
     uint32_t nodes_before, nodes_after;
-    int64_t file_batch;   /* the batch in the file, where pass batch has made it another; 0: it has not */
-    uint32_t stops;       /* values that gradients stopped at: a directional derivative of the loss is another one */
-    tc_map *dropouts;     /* numbers of the file's Dropouts; dropout.c's. NULL: not counted yet */
-    tc_map *randoms;      /* of its other random ops, likewise */
-    tc_map *initializers; /* of the file as read: name -> const tc_tensor; NULL: those of the graph.
-                             tc_record_initializers */
-    tc_map *torch_names;  /* initializer -> the parameter of PyTorch's that it is: metadata/torch_names.h */
+    int64_t file_batch; /* the batch in the file if the pass batch changed it; 0: it did not */
+    uint32_t stops;   /* values where gradients stop: a directional derivative of the loss differs from the gradient */
+    tc_map *dropouts; /* numbers of the file's Dropouts, for dropout.c. NULL: not counted yet */
+    tc_map *randoms;  /* of its random ops, likewise */
+    tc_map *initializers;      /* initializers of the file: name -> const tc_tensor; NULL: those of the graph.
+                                  tc_record_initializers */
+    tc_map *torch_names;       /* initializer -> its parameter in PyTorch: metadata/torch_names.h */
     tc_train_list *train_list; /* NULL: there is none */
     tc_plan_summary *plan;     /* NULL: there was no budget */
-    tc_pareto *pareto;         /* NULL: nobody asked for it */
+    tc_pareto *pareto;         /* NULL: --pareto was not given */
 
     tc_update_summary *update; /* NULL: no weight is updated */
     tc_counted *counted;       /* of scalars that are no plain mean of samples */
     size_t n_counted, cap_counted;
-    const char *uncounted; /* a text: a scalar of which it is not known what it counts, and why; NULL: there is none */
+    const char *uncounted; /* a message: a scalar whose count is not known, and why; NULL: there is none */
 } tc_summary;
 
-/* What a run of a graph takes for all that it computes, in bytes. */
+/* The memory of a run with all its parts, in bytes. */
 typedef struct tc_footprint {
-    uint64_t arena, bound; /* allocated; the most that is live at one time */
-    uint64_t tables;       /* for knowing graph and plan, about */
-    const char *missing;   /* an op without kernel: with it, there is no run. In the context's arena. NULL: none */
+    uint64_t arena, bound; /* allocated; the maximum of live bytes */
+    uint64_t tables;       /* for the graph and the plan themselves, about */
+    const char *missing;   /* an op without kernel, which prevents a run. In the context's arena. NULL: none */
     uint64_t work;         /* of placing it: a count, about 10 ns each */
 } tc_footprint;
 
-/* What passes ask of the runtime, which they do not know: the caller hands it in. */
+/* Services of the runtime, which passes do not know: the caller provides them. */
 typedef struct tc_runtime {
-    /* What a run of the model takes, and its nodes one by one (`nodes` may be NULL). *out_planned: all shapes are
+    /* The memory of a run of the model, and its nodes one by one (`nodes` may be NULL). *out_planned: all shapes are
      * known, and so is the footprint. The model stays as it is. */
     tc_status (*estimate)(void *user, tc_model *model, const tc_node_memories *nodes, tc_footprint *out_footprint,
                           bool *out_planned);
@@ -134,12 +135,12 @@ typedef struct tc_pass_env {
     const tc_options *options;
     tc_summary *summary;
     const tc_runtime *runtime; /* NULL: there is none */
-    const tc_watcher *watcher; /* NULL: nobody watches */
+    const tc_watcher *watcher; /* NULL: no reports */
     FILE *dumps;               /* where --print-ir-before and -after print; NULL where neither is given */
-    /* Reads the model once more, for a reproducer when a pass meets a bug (reproducer.h); NULL: none is wanted. */
+    /* Reads the model once more, for a reproducer when a pass meets a bug (reproducer.h); NULL: no reproducer. */
     tc_status (*reread)(void *user, tc_model **out_model);
     void *reread_user;
-    int64_t batch;     /* shapes found no dimension called batch: what `batch` makes of the inputs' first; 0: nothing */
+    int64_t batch;     /* shapes found no dimension called batch: the new first dimension for `batch`; 0: none */
     unsigned deferred; /* passes that have left what they do to the pass `budget`: TC_DEFER_TILE, TC_DEFER_LEAN */
 } tc_pass_env;
 
@@ -149,18 +150,18 @@ typedef struct tc_pass {
     tc_status (*check)(tc_ctx *ctx, const tc_options *options); /* NULL: there is nothing to check */
 } tc_pass;
 
-/* The recipes: named pipelines, what --recipe= takes. */
+/* The recipes: named pipelines for --recipe=. */
 typedef struct tc_recipe {
     const char *name, *passes;
-    const char *ways; /* "idea=way ..." where it is not the first way: lean/ways.def */
+    const char *ways; /* "idea=way ..." for ideas without their first variant: lean/ways.def */
     const char *summary;
 } tc_recipe;
-const tc_recipe *tc_recipe_find(const char *name); /* NULL: the default; a NULL result: there is none of that name */
+const tc_recipe *tc_recipe_find(const char *name); /* NULL: the default; a NULL result: no recipe has that name */
 size_t tc_recipe_count(void);
 const tc_recipe *tc_recipe_at(size_t index);
 /* --passes=, or the passes of the recipe: names between commas. */
 const char *tc_pass_list(const tc_options *options);
-/* The options' pipeline has this pass. */
+/* Whether the options' pipeline has this pass. */
 bool tc_pipeline_has(const tc_options *options, const char *pass);
 /* Passes whose rewrites the pass `budget` may choose node by node instead. */
 enum { TC_DEFER_TILE = 1, TC_DEFER_LEAN = 2 };

@@ -1,19 +1,19 @@
-/* evaluate.c: the pass that makes of a model the graph by which a trained one is judged: dropout drops nothing, batch
- * normalization takes its running statistics, and a backward pass with its updates, should the file have one, is gone.
- * All other outputs stay; names of weights are those of the training graph, for the same passes stand before it. And
- * the two calls by which a program makes both graphs. */
+/* evaluate.c: the pass that turns a model into the graph for its evaluation: dropout drops nothing, batch
+ * normalization uses its running statistics, and a backward pass with its updates is removed. All other outputs
+ * stay. Weights have the names of the training graph, because the same passes come before. Also the two calls by
+ * which a program makes both graphs. */
 #include "pipeline.h"
 #include "compiler/text/marks.h"
 #include "compiler/memory/roles.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
-#include "passes/variants/forms.h"
+#include "passes/variants/variants.h"
 #include "passes/pass/pass.h"
 #include <string.h>
 
-/* --- what training does otherwise ------------------------------------------------------------- */
+/* --- differences between training and inference ----------------------------------------------- */
 
-/* Result `index` becomes what `value` is. */
+/* Replaces result `index` by `value`. */
 static void show(tc_node *node, uint32_t index, tc_value *value) {
     if (!tc_output(node, index))
         return;
@@ -24,7 +24,7 @@ static void show(tc_node *node, uint32_t index, tc_value *value) {
     tc_node_set_output(identity, 0, result);
 }
 
-/* Where somebody reads the mask, it stays a Dropout: outside of training, or with a ratio of 0. */
+/* If the mask has a reader, the node stays a Dropout: outside of training, or with ratio 0. */
 static void keep_all(tc_node *node) {
     const tc_value *mask = tc_output(node, 1);
     if (mask && tc_value_is_used(mask) && tc_node_is(node, TC_TEMPO_DOMAIN, "Dropout")) {
@@ -78,7 +78,7 @@ static void change_graph(tc_graph *graph) {
     }
 }
 
-/* --- what only training has ------------------------------------------------------------------- */
+/* --- parts of training alone ------------------------------------------------------------------ */
 
 static bool has_prefix(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 
@@ -86,7 +86,7 @@ static void drop_backward(tc_graph *graph) {
     const tc_model *model = graph->model;
     tc_arena *scratch = tc_arena_create();
     bool told =
-        tc_has_backward(graph, true); /* what merely looks like a gradient may be an output that somebody wants */
+        tc_has_backward(graph, true); /* an output that only looks like a gradient may be one that the user wants */
     if (told)
         tc_roles_settle(graph);
     for (uint32_t i = graph->n_outputs; i-- > 0;) {
@@ -98,7 +98,7 @@ static void drop_backward(tc_graph *graph) {
     tc_arena_destroy(scratch);
 }
 
-/* States and numbers of an optimizer, and seeds of what is drawn no more. */
+/* States and numbers of an optimizer, and seeds that no node reads any more. */
 static void drop_inputs(tc_graph *graph) {
     tc_arena *scratch = tc_arena_create();
     for (uint32_t i = graph->n_inputs; i-- > 0;) {
@@ -144,12 +144,12 @@ tc_status tc_evaluation_model(tc_pass_env *env, tc_model *model, const char *con
     tc_pass_env own = *env;
     options.recipe = "evaluate";
     options.passes = options.memory_budget = NULL;
-    options.precision = NULL; /* scores are those of the weights, which are floats */
+    options.precision = NULL; /* scores are computed with the weights, which are floats */
     options.update = (tc_update_options){0};
     options.pareto = 0;
     options.loss_scale = false;
     own.options = &options;
-    options.counting = TC_COUNT_TELL;
+    options.counting = TC_COUNT_OUTPUT;
     own.summary = &summary;
     TC_TRY(tc_pipeline_run(&own, model));
     env->summary->counted = summary.counted;

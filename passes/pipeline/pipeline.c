@@ -1,6 +1,5 @@
-/* pipeline.c: which passes run, in which order, and what is told about them. passes.def and recipes.def (passes/pass)
- * are the tables;
- * --passes= spells a pipeline out. Around each pass stand dumps, the clock and the verifier: a graph that is wrong
+/* pipeline.c: runs the passes in order and reports on them. passes.def and recipes.def (passes/pass) are the tables;
+ * --passes= spells a pipeline out. Around each pass are dumps, the clock and the verifier: a graph that is wrong
  * after a pass is reported as a bug of that pass and leaves a reproducer. */
 #include "compiler/onnx/onnx.h"
 #include "compiler/ir/ops.h"
@@ -37,7 +36,7 @@ const tc_pass *tc_pass_find(const char *name) {
     return NULL;
 }
 
-/* --- what the command line may name ----------------------------------------------------------- */
+/* --- names on the command line ---------------------------------------------------------------- */
 
 static tc_status unknown_pass(tc_ctx *ctx, const char *option, const char *name) {
     tc_status status = tc_error(ctx, TC_USAGE, NULL, "--%s: there is no pass '%s'", option, tc_quote(ctx, name));
@@ -80,7 +79,7 @@ static tc_status check_dump(tc_ctx *ctx, const char *option, const char *name) {
     return name == NULL || strcmp(name, "all") == 0 || tc_pass_find(name) ? TC_OK : unknown_pass(ctx, option, name);
 }
 
-/* What a plan computes again is equal to what it computed first: merging would undo it. */
+/* Recomputed values are equal to the first ones: merging would undo the plan. */
 static tc_status check_order(tc_ctx *ctx, const tc_options *options) {
     const char *list = tc_pass_list(options);
     bool planned = false;
@@ -120,7 +119,7 @@ static bool names(const char *option, const tc_pass *pass) {
     return option && (strcmp(option, "all") == 0 || strcmp(option, pass->name) == 0);
 }
 
-/* Dumps are ONNX text behind a comment line, so that each is valid input again. */
+/* Dumps are ONNX text after a comment line, so that each is valid input again. */
 static tc_status dump(const tc_pass_env *env, const tc_model *model, const char *when, const tc_pass *pass) {
     fprintf(env->dumps, "# IR %s %s\n", when, pass->name);
     return tc_print_model(env->ctx, model, env->dumps);
@@ -130,8 +129,7 @@ static tc_status verify_after(tc_ctx *ctx, const tc_model *model, const tc_pass 
     if (tc_verify(ctx, model) == TC_OK)
         return TC_OK;
     tc_error(ctx, TC_BUG, NULL, "the graph is not valid after the pass '%s'", pass->name);
-    tc_hint(ctx, "this is a bug in tempoc; --passes= leaves passes out, --print-ir-after=%s shows the graph",
-            pass->name);
+    tc_hint(ctx, "this is a bug in tempoc; --passes= selects passes, --print-ir-after=%s shows the graph", pass->name);
     return TC_BUG;
 }
 
@@ -146,7 +144,7 @@ static bool uses_tempo(const tc_graph *graph) {
     return false;
 }
 
-/* Imports the domain of ai.tempo where its ops are in use, so that no pass needs to. */
+/* Imports the domain of ai.tempo if its ops are in use, so that no pass needs to. */
 static void import_tempo(tc_model *model) {
     if (uses_tempo(model->graph) && tc_model_opset(model, TC_TEMPO_DOMAIN) == 0)
         tc_model_set_opset(model, TC_TEMPO_DOMAIN, TC_TEMPO_DOMAIN_VERSION);
@@ -186,14 +184,13 @@ static tc_status run_pass(void *user) {
     if (status == TC_OK && env->options->verify_each)
         status = verify_after(ctx, model, pass);
     ctx->pass = NULL;
-    /* A graph that the verifier refused is worth seeing, and so is one that a pass gave up on, though it may be half
-     * changed. */
+    /* Writes the graph even if the verifier refused it or a pass gave up on it, though it may be half changed. */
     if (names(env->options->print_after, pass))
         TC_TRY(dump(env, model, "after", pass));
     return status;
 }
 
-/* Where a pipeline is, should a pass meet a bug: "a,b" went well, "c,d" was left when c began. */
+/* The state of a pipeline for a reproducer: "a,b" succeeded, "c,d" were left when c began. */
 typedef struct progress {
     const char *done, *left;
 } progress;
@@ -228,15 +225,15 @@ static tc_status run_passes(tc_pass_env *env, tc_model *model, const char *list)
     return status;
 }
 
-/* The step of training that the file describes is what autodiff is about; without it, it would be of another graph. */
+/* autodiff differentiates the training step of the file; without that step it would differentiate another graph. */
 static tc_status take_training(tc_pass_env *env, tc_model *model) {
     const char *list = tc_pass_list(env->options);
     if (list[strspn(list, ", ")] == '\0' || !tc_has_training(model))
         return TC_OK;
     if (tc_pipeline_has(env->options, "autodiff"))
         return tc_merge_training(env->ctx, model);
-    tc_note(env->ctx, NULL, "the step of training that the file describes (training_info) is left out");
-    tc_hint(env->ctx, "recipes that have the pass autodiff compile it");
+    tc_note(env->ctx, NULL, "the training step in the file (training_info) is ignored");
+    tc_hint(env->ctx, "use a recipe with the pass autodiff to compile it");
     tc_drop_training(model);
     return TC_OK;
 }

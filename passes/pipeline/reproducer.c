@@ -1,7 +1,6 @@
-/* reproducer.c: from a bug that a pass met to a file that shows it: the graph before that pass as text, behind a RUN
- * line with the passes that were left and the options that steer them. The file runs as it is, and becomes a test of
- * the repair. Nothing is kept while all is well: the model is read again and brought to that state by the passes that
- * went well. */
+/* reproducer.c: writes a file that shows a bug of a pass: the graph before that pass as text, after a RUN line with
+ * the remaining passes and their options. The file runs as it is, and becomes a test of the fix. No state is kept
+ * for it: the model is read again, and the passes that succeeded run on it again. */
 #include "passes/budget/budget.h"
 #include "pipeline.h"
 #include "compiler/base/file.h"
@@ -11,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* In single quotes, for the shell; "%%" is run.sh's percent sign. A comment ends with its line. */
+/* In single quotes, for the shell; "%%" is run.sh's percent sign. A line break would end the comment. */
 static void put_option(FILE *out, const char *name, const char *value) {
     fprintf(out, " --%s='", name);
     for (const char *p = value; *p; p++)
@@ -68,7 +67,7 @@ static void put_command(FILE *out, const tc_options *options, const char *passes
     fputc('\n', out);
 }
 
-/* The model as it was before the pass: read anew, then what went well. */
+/* The model as it was before the pass: read again, then changed by the passes that succeeded. */
 static tc_status replay(tc_pass_env *env, const char *passes, tc_model **out_model) {
     tc_options options = *env->options;
     tc_summary summary = {0};
@@ -76,7 +75,7 @@ static tc_status replay(tc_pass_env *env, const char *passes, tc_model **out_mod
     options.passes = passes;
     options.print_before = options.print_after = options.explain = NULL;
     options.verify_each = false;
-    tc_drop_budget(&options); /* a budget stands before few passes, and changes no graph in front of itself */
+    tc_drop_budget(&options); /* a budget affects few passes, and changes no graph before itself */
     TC_TRY(env->reread(env->reread_user, out_model));
     return tc_pipeline_run(&rerun, *out_model);
 }
@@ -94,7 +93,7 @@ static tc_status write_file(tc_ctx *ctx, const tc_options *options, const tc_mod
     return status;
 }
 
-/* Whoever runs a reproducer keeps it. */
+/* The reproducer's own run writes no other one. */
 static bool is_read(const tc_ctx *ctx) {
     struct stat read, written;
     return ctx->file && stat(ctx->file, &read) == 0 && stat(TC_REPRODUCER, &written) == 0 &&
@@ -112,12 +111,12 @@ void tc_reproducer_write(tc_pass_env *env, const char *done, const char *left) {
     if (status == TC_OK)
         status = replay(env, done, &model);
     if (status == TC_OK) {
-        ctx->n_diags = n_diags; /* what the passes had to say was said */
+        ctx->n_diags = n_diags; /* the first run reported the passes' messages */
         status = write_file(ctx, env->options, model, left);
     }
     tc_model_destroy(model);
     if (status == TC_OK)
-        tc_note(ctx, NULL, "the graph before this pass and the command that shows the bug are in %s", TC_REPRODUCER);
+        tc_note(ctx, NULL, "%s has the graph before this pass and the command that shows the bug", TC_REPRODUCER);
     else
-        tc_note(ctx, NULL, "no %s could be written", TC_REPRODUCER);
+        tc_note(ctx, NULL, "%s could not be written", TC_REPRODUCER);
 }

@@ -1,14 +1,12 @@
-/* precision.c: a graph of floats becomes one of mixed precision, as autocast makes it at run time: products take 16-bit
- * operands and give 16-bit results, what moves, adds and bends these stays in 16 bits (precision.def), all else is of
- * float: softmax, losses, sums, whatever has no row. Weights stay floats; a Cast stands before the first reader of
- * each, and autodiff makes of it the Cast that gives its gradient back in float.
- *
- * A value of 16 bits has two forms: the narrow one, which its node makes, and behind it a Cast to the value that was
- * there before, which keeps name, type and readers. A node that takes 16 bits reads narrow forms; Casts that nobody
- * reads in the end go. So outputs of the graph, nested graphs, and ops without a row see what they always saw.
- *
- * Numbers that 16 bits have not, as masks are of (-3.4e38), become the least that they have: as infinities a row of
- * them would be NaN. docs/decisions/016-precision.md says what is decided here, and why. */
+/* precision.c: turns a graph of floats into one of mixed precision, as autocast does at run time. Products take
+ * 16-bit operands and give 16-bit results; moves, sums and activations of these stay in 16 bits (precision.def). All
+ * other ops compute in float: softmax, losses, sums, any op without a row. Weights stay floats: a Cast precedes the
+ * first reader of each, and autodiff turns it into the Cast that returns its gradient in float.
+ * A 16-bit value has two variants: the narrow one, which its node makes, and after it a Cast to the original value,
+ * which keeps name, type and readers. A node that takes 16 bits reads narrow variants; Casts without readers are
+ * removed in the end. So outputs of the graph, nested graphs, and ops without a row see the same values as before.
+ * Numbers that 16 bits cannot represent, such as those of masks (-3.4e38), become the least that they can: as
+ * infinities, a row of them would be NaN. docs/decisions/016-precision.md has the decisions and their reasons. */
 #include "precision.h"
 #include "compiler/memory/roles.h"
 #include "compiler/ir/ops.h"
@@ -16,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHAIN = 8 }; /* so many views of a weight are made again in 16 bits */
+enum { CHAIN = 8 }; /* so many views of a weight are repeated in 16 bits */
 
 /* --- options ---------------------------------------------------------------------------------- */
 
@@ -28,7 +26,7 @@ static const struct {
              {"bf16", "bfloat16", TC_BFLOAT16, 0x1.fep127},
              {"fp16", "float16", TC_FLOAT16, 65504}};
 
-/* The number of the option's type; TC_COUNT(types): there is none of that name. */
+/* The number of the option's type; TC_COUNT(types): no type has that name. */
 static size_t type_of(const tc_options *options) {
     size_t i = 0;
     while (options->precision && i < TC_COUNT(types) && strcmp(options->precision, types[i].name) != 0 &&
@@ -56,7 +54,7 @@ tc_status tc_check_precision(tc_ctx *ctx, const tc_options *options) {
     return TC_USAGE;
 }
 
-/* --- what an op takes ------------------------------------------------------------------------- */
+/* --- types of operands ------------------------------------------------------------------------ */
 
 typedef enum op_kind { PRODUCT, NORM, SUM, FOLLOW } op_kind;
 #define ALL UINT32_MAX
@@ -84,12 +82,12 @@ typedef struct narrowing {
     tc_dtype to;
     const char *suffix;
     double most;     /* of the type */
-    tc_map *narrow;  /* value of float -> its form in 16 bits */
+    tc_map *narrow;  /* value of float -> its 16-bit variant */
     tc_value **made; /* values that nodes make in 16 bits: results of Casts */
     size_t n_made, cap_made;
     tc_map *is_made;
-    bool *learns;      /* by value id: changes as weights are trained */
-    uint32_t n_learns; /* values that were there before */
+    bool *learns;      /* by value id: it changes when weights are trained */
+    uint32_t n_learns; /* values of the original graph */
 } narrowing;
 
 static const op_row *row_of(const tc_node *node) {
@@ -104,13 +102,13 @@ static bool learns(const narrowing *n, const tc_value *value) {
     return value->id < n->n_learns && n->learns[value->id];
 }
 
-/* A number and no weight. */
+/* A number that is no weight. */
 static const tc_tensor *number_of(const tc_value *value) {
     const tc_tensor *tensor = value->learned == TC_LEARNED_YES ? NULL : tc_value_constant(value);
     return tensor && tensor->count == 1 && tensor->data ? tensor : NULL;
 }
 
-/* The type has the elements, but for infinities, which stay. */
+/* The type can represent the elements; infinities stay. */
 static bool fits(const narrowing *n, const tc_tensor *tensor) {
     tc_tensor read = *tensor;
     read.data = tc_tensor_peek(n->graph->model, tensor);
@@ -127,14 +125,14 @@ static bool is_moved(const tc_node *node) {
            tc_node_is(node, "", "Slice");
 }
 
-/* The initializer whose elements the value has; NULL: it is computed. */
+/* The initializer that holds the value's elements; NULL: it is computed. */
 static const tc_value *weight_of(const tc_value *value) {
     while (value->producer && is_moved(value->producer))
         value = tc_input(value->producer, 0);
     return value->init ? value : NULL;
 }
 
-/* Whether an operand of float may become one of 16 bits beside others. */
+/* Whether a float operand may become a 16-bit one beside others. */
 static bool joins(const narrowing *n, const op_row *row, const tc_node *node, const tc_value *value) {
     const tc_value *weight = weight_of(value);
     if (is_made(n, value))
@@ -165,7 +163,7 @@ static bool takes_narrow(const narrowing *n, const op_row *row, const tc_node *n
     }
 }
 
-/* --- narrow forms ----------------------------------------------------------------------------- */
+/* --- narrow variants -------------------------------------------------------------------------- */
 
 static tc_node *insert(const narrowing *n, const char *op, tc_node *before, tc_value *const *operands,
                        uint32_t n_operands) {
@@ -191,7 +189,7 @@ static tc_status cast(const narrowing *n, tc_value *value, tc_node *before, cons
     return finish(n, node, name, out_value);
 }
 
-/* The number, or the nearest that the type has. */
+/* The number, or the nearest one of the type. */
 static tc_value *narrow_number(const narrowing *n, const tc_value *value, const tc_tensor *number) {
     double is = tc_tensor_get(number, 0), most = isinf(is) ? INFINITY : n->most;
     double element = fmax(-most, fmin(most, is));
@@ -200,7 +198,7 @@ static tc_value *narrow_number(const narrowing *n, const tc_value *value, const 
     return tc_constant(n->graph, narrow_name(n, value), tensor);
 }
 
-/* What is added to scores: what the type has not becomes the least it has, infinities stay. */
+/* Terms added to scores: a number outside the type's range becomes its least one, infinities stay. */
 static tc_status narrow_bias(const narrowing *n, tc_value *value, tc_node *before, tc_value **out_value) {
     tc_model *model = n->graph->model;
     tc_value *closed = tc_constant(n->graph, "closed", tc_tensor_scalar(model, TC_FLOAT, -INFINITY));
@@ -212,13 +210,13 @@ static tc_status narrow_bias(const narrowing *n, tc_value *value, tc_node *befor
     return cast(n, bound, before, narrow_name(n, value), out_value);
 }
 
-static tc_status narrow_form(narrowing *n, tc_value *value, tc_node *before, int depth, tc_value **out_value);
+static tc_status narrow_variant(narrowing *n, tc_value *value, tc_node *before, int depth, tc_value **out_value);
 
-/* The same view, or order, of the narrow form of what it is of: where a weight is turned it is cast first, so that the
- * product reads it turned. */
+/* The same view or transposition, applied to the narrow variant. A transposed weight is cast first, so that the
+ * product reads it transposed. */
 static tc_status narrow_view(narrowing *n, tc_value *value, tc_node *before, int depth, tc_value **out_value) {
     tc_value *source;
-    TC_TRY(narrow_form(n, tc_input(value->producer, 0), before, depth + 1, &source));
+    TC_TRY(narrow_variant(n, tc_input(value->producer, 0), before, depth + 1, &source));
     tc_node *view = tc_node_clone(n->graph, value->producer, tc_map_create(n->env->ctx->arena));
     tc_node_set_input(view, 0, source);
     tc_node_move_before(view, before);
@@ -228,8 +226,8 @@ static tc_status narrow_view(narrowing *n, tc_value *value, tc_node *before, int
     return tc_infer_node(n->env->ctx, view);
 }
 
-/* In the order of nodes: a form that is there already was made for an earlier node. */
-static tc_status narrow_form(narrowing *n, tc_value *value, tc_node *before, int depth, tc_value **out_value) {
+/* In the order of nodes: an existing variant was made for an earlier node. */
+static tc_status narrow_variant(narrowing *n, tc_value *value, tc_node *before, int depth, tc_value **out_value) {
     *out_value = tc_map_get_ptr(n->narrow, value);
     if (*out_value)
         return TC_OK;
@@ -245,20 +243,20 @@ static tc_status narrow_form(narrowing *n, tc_value *value, tc_node *before, int
 }
 
 static tc_status narrow_operand(narrowing *n, tc_node *node, uint32_t index) {
-    tc_value *value = tc_input(node, index), *form = tc_map_get_ptr(n->narrow, value);
+    tc_value *value = tc_input(node, index), *variant = tc_map_get_ptr(n->narrow, value);
     bool is_bias = index == 3 && tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention");
-    if (!form && is_bias && !number_of(value)) {
-        TC_TRY(narrow_bias(n, value, node, &form));
-        tc_map_set_ptr(n->narrow, value, form);
+    if (!variant && is_bias && !number_of(value)) {
+        TC_TRY(narrow_bias(n, value, node, &variant));
+        tc_map_set_ptr(n->narrow, value, variant);
     } else
-        TC_TRY(narrow_form(n, value, node, 0, &form));
-    tc_node_set_input(node, index, form);
+        TC_TRY(narrow_variant(n, value, node, 0, &variant));
+    tc_node_set_input(node, index, variant);
     return TC_OK;
 }
 
 /* --- results ---------------------------------------------------------------------------------- */
 
-/* The node makes the narrow form, and a Cast behind it the value that was there. */
+/* The node makes the narrow variant; a Cast after it makes the original value. */
 static void widen_result(narrowing *n, tc_node *node, uint32_t index, const tc_type *was) {
     tc_value *value = node->outputs[index];
     const tc_type *type = value->type;
@@ -323,7 +321,7 @@ static void find_learned(narrowing *n) {
     }
 }
 
-/* Casts to float that nobody reads go, and the narrow form has the name. */
+/* Removes Casts to float without readers; the narrow variant takes the name. */
 static void drop_casts(const narrowing *n) {
     for (size_t i = n->n_made; i-- > 0;) {
         tc_value *value = n->made[i], *narrow = tc_map_get_ptr(n->narrow, value);
@@ -343,7 +341,7 @@ tc_status tc_pass_precision(tc_pass_env *env, tc_model *model) {
     TC_TRY(tc_infer_graph(env->ctx, model->graph));
     if (model->is_step || tc_has_backward(model->graph, env->options->loss != NULL)) {
         tc_error(env->ctx, TC_USAGE, NULL, "--precision: the graph holds a backward pass already");
-        tc_hint(env->ctx, "compile the model that it was made of");
+        tc_hint(env->ctx, "compile the model without its backward pass");
         return TC_USAGE;
     }
     narrowing n = {.env = env,

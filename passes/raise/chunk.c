@@ -1,12 +1,12 @@
-/* chunk.c: the last product of a classifier and its cross-entropy become LinearCrossEntropy, whose kernel makes loss
- * and gradients chunk by chunk of rows. The rules are text: rules/loss.rules. Where scores are an output of the graph
- * they have to exist as a whole: a note says so. */
+/* chunk.c: replaces the last product of a classifier and its cross-entropy by LinearCrossEntropy, whose kernel
+ * computes loss and gradients chunk by chunk of rows. The rules are in rules/loss.rules. If scores are an output of
+ * the graph, they have to exist as a whole: a note says so. */
 #include "compiler/base/diag.h"
 #include "compiler/ir/ops.h"
 #include "passes/rules/rules.h"
 
-/* The first value on the way from a product to the loss that is an output of the graph; NULL: there is no product, or
- * no such value. */
+/* The first value between a product and the loss that is an output of the graph; NULL: there is no product, or no
+ * such value. */
 static const tc_value *shown_scores(const tc_node *loss) {
     static const char *const between[] = {"Add", "Cast", "Reshape", "Transpose"};
     const tc_value *shown =
@@ -30,7 +30,7 @@ static void tell_shown(tc_ctx *ctx, const tc_graph *graph) {
         const tc_value *shown = tc_node_is(node, "", "SoftmaxCrossEntropyLoss") ? shown_scores(node) : NULL;
         if (!shown)
             continue;
-        tc_note(ctx, node, "the loss is not made in chunks: its scores '%s' are an output of the graph",
+        tc_note(ctx, node, "the loss is not computed in chunks: its scores '%s' are an output of the graph",
                 tc_quote(ctx, shown->name));
         tc_hint(ctx, "export the model without this output");
     }

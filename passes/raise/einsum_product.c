@@ -1,6 +1,6 @@
-/* einsum_product.c: attention that was written with Einsum. A contraction before or behind a Softmax that is a product
- * of matrices, whatever the order of its axes, becomes MatMul between Transposes, as other models write it, so that the
- * rules of attention know it. What it would take more than a permutation for stays. */
+/* einsum_product.c: attention written with Einsum. A contraction before or after a Softmax that is a product of
+ * matrices, in any order of axes, becomes MatMul between Transposes, as in other models, so that the attention rules
+ * match it. A contraction that needs more than a permutation stays. */
 #include "raise.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
@@ -8,17 +8,18 @@
 #include <ctype.h>
 #include <string.h>
 
-/* MOST_STEPS from the Softmax to its product; axes of an ellipsis are labelled by digits. */
+/* MOST_STEPS from the Softmax to its product; digits label the axes of an ellipsis. */
 enum { MOST_STEPS = 4, FIRST_DOT = '0' };
 
 typedef struct product {
     char terms[3][2 * TC_MAX_RANK + 1]; /* of both operands and the result */
     char batch[TC_MAX_RANK + 1];        /* labels that all three have, in the result's order */
-    /* labels of the first and the result, the second and the result, both operands */
+    /* labels of the first and the result, of the second and the result, of both operands */
     char row, column, inner;
 } product;
 
-/* The labels up to a comma or an arrow; NULL: there is a label twice, or one too many. `dots` axes stand for "...". */
+/* The labels up to a comma or an arrow; NULL: a label occurs twice, or there are too many. "..." stands for `dots`
+ * axes. */
 static const char *read_term(const char *text, int dots, char *out_term) {
     size_t n = 0;
     for (; *text && *text != ',' && *text != '-'; text++) {
@@ -37,7 +38,7 @@ static const char *read_term(const char *text, int dots, char *out_term) {
     return text;
 }
 
-/* The axes that an ellipsis of both operands stands for; -1: not as many of each. */
+/* The number of axes that an ellipsis of both operands stands for; -1: the numbers differ. */
 static int dots_of(const tc_node *node, const char *text) {
     int dots = 0;
     for (uint32_t i = 0; i < 2; i++) {
@@ -70,7 +71,7 @@ static tc_dim dim_of(const tc_value *value, const char *term, char label) {
     return value->type->dims[strchr(term, label) - term];
 }
 
-/* Whether the equation multiplies matrices: one label each for rows, columns and what is summed. */
+/* Whether the equation multiplies matrices: one label each for rows, columns and the contraction. */
 static bool classify(const tc_node *node, product *p) {
     size_t n_batch = 0;
     const char *first = p->terms[0], *second = p->terms[1], *result = p->terms[2];
@@ -94,7 +95,7 @@ static bool classify(const tc_node *node, product *p) {
            tc_dim_equal(dim_of(tc_input(node, 0), first, p->inner), dim_of(tc_input(node, 1), second, p->inner));
 }
 
-/* Exchanges the operands where the result has the columns before the rows. */
+/* Exchanges the operands if the result has the columns before the rows. */
 static void order_operands(tc_node *node, product *p) {
     if (strchr(p->terms[2], p->row) < strchr(p->terms[2], p->column))
         return;
@@ -108,7 +109,7 @@ static void order_operands(tc_node *node, product *p) {
     p->column = was.row;
 }
 
-/* The axes of `from` in the order of `to`; false: they are in that order. */
+/* The axes of `from` in the order of `to`; false: they are in that order already. */
 static bool permutation(const char *from, const char *to, int64_t *out_perm) {
     for (size_t i = 0; to[i]; i++)
         out_perm[i] = strchr(from, to[i]) - from;
@@ -131,7 +132,7 @@ static tc_status turn(tc_pass_env *env, tc_node *node, uint32_t index, const cha
     return tc_infer_node(env->ctx, turned);
 }
 
-/* The product gives axes in the order of `from`; a Transpose behind it takes over the result. */
+/* The product gives axes in the order of `from`; a Transpose after it makes the result. */
 static tc_status turn_result(tc_pass_env *env, tc_node *node, const char *from, const char *to) {
     int64_t perm[TC_MAX_RANK];
     if (!permutation(from, to, perm))
@@ -165,7 +166,7 @@ static tc_status lower(tc_pass_env *env, tc_node *node, bool *out_changed) {
     return turn_result(env, node, result, p.terms[2]);
 }
 
-/* Whether the value is a softmax of rows, dropped, cast or masked. */
+/* Whether the value is a softmax of rows, perhaps dropped, cast or masked. */
 static bool is_map(const tc_value *value) {
     static const char *const between[] = {"Cast", "Dropout", "Where"};
     for (int step = 0; step < MOST_STEPS && value && value->producer; step++) {

@@ -1,7 +1,7 @@
 /* lower.c: ops of ai.tempo -> standard ops. Every op of ai.tempo is replaced by its function body, so that later
- * passes, and any runtime, see the pieces, and saved values are those of standard ops. Constants that the bodies bring
- * are folded. Equal nodes are not merged, because bodies of the forward and the backward pass that share a node would
- * keep its result between them. */
+ * passes, and any runtime, see standard ops, and saved values are those of standard ops. Constants of the bodies are
+ * folded. Equal nodes are not merged: a node shared by bodies of the forward and the backward pass would keep its
+ * result between them. */
 #include "compiler/ir/ops.h"
 #include "passes/canonical/canonical.h"
 #include <string.h>
@@ -12,14 +12,14 @@ static bool is_tempo(void *user, const tc_node *node, const tc_function *functio
     return strcmp(node->domain, TC_TEMPO_DOMAIN) == 0;
 }
 
-/* The tensor that the value is computed of, by first operands; of a Where, by what it takes if its condition holds. */
+/* The tensor that the value is computed from, by first operands; for a Where, by the operand for a true condition. */
 static const tc_tensor *computed_of(const tc_value *value) {
     while (value && !tc_value_constant(value) && value->producer)
         value = tc_input(value->producer, tc_node_is(value->producer, "", "Where") ? 1 : 0);
     return value ? tc_value_constant(value) : NULL;
 }
 
-/* A mask with a Dropout's seed gets its ratio as well, which is folded into the threshold next: bodies_dropout.c. */
+/* A mask with a Dropout's seed gets its ratio as well, which is folded into the threshold later: bodies_dropout.c. */
 static void mark_ratios(tc_graph *graph) {
     TC_FOR_NODES(node, graph) {
         const tc_tensor *ratio = tc_attr_find(node, TC_SEED_MARK) ? computed_of(tc_input(node, 1)) : NULL;

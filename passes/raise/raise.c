@@ -32,7 +32,7 @@ static tc_status inline_attention(tc_pass_env *env, tc_graph *graph, bool *chang
         if (!node->op || strcmp(node->op->domain, TC_TEMPO_DOMAIN) != 0 || strcmp(node->op->name, "Attention") != 0)
             continue;
         TC_TRY(tc_body_for(env->ctx, graph->model, node, &body));
-        if (!body) /* no body without ranks; then it stays */
+        if (!body) /* a body needs ranks; without them the node stays */
             continue;
         TC_TRY(tc_inline_call(env->ctx, node, body));
         *changed = true;
@@ -57,12 +57,12 @@ tc_status tc_pass_raise(tc_pass_env *env, tc_model *model) {
     bool changed = false;
     TC_TRY(inline_attention(env, model->graph, &changed));
     TC_TRY(tc_lower_einsum_products(env, model->graph, &changed));
-    if (changed) /* the body's own arithmetic folds, and its nodes get types; Transposes are joined */
+    if (changed) /* fold the body's arithmetic, give its nodes types, and join Transposes */
         TC_TRY(tc_pass_canonicalize(env, model));
     uint32_t moved = 0;
     TC_TRY(apply_rules(env, model, activation_files, TC_COUNT(activation_files), NULL));
     TC_TRY(apply_rules(env, model, move_files, TC_COUNT(move_files), &moved));
-    if (moved) /* views that now follow one another are one */
+    if (moved) /* adjacent views become one */
         TC_TRY(tc_pass_canonicalize(env, model));
     TC_TRY(apply_rules(env, model, files, TC_COUNT(files), NULL));
     tc_remove_dead(model->graph);

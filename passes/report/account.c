@@ -1,4 +1,4 @@
-/* account.c: from a compiled graph to the numbers and strings that reports show. */
+/* account.c: from a compiled graph to the numbers and strings of reports. */
 #include "../../compiler/memory/ledger.h"
 #include "../../compiler/memory/liveness.h"
 #include "compiler/ir/ops.h"
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONG = 64 }; /* characters: a formula that has as many is told as a number */
+enum { LONG = 64 }; /* characters: a longer formula is shown as a number */
 
-/* Dims that inputs have names for, which --dim gives values; all others are of nodes. */
+/* Dims of inputs have names, which --dim can set; all other dims are those of nodes. */
 typedef struct given {
     tc_arena *arena;
     const tc_graph *graph;
@@ -51,7 +51,7 @@ static bool look_for_others(void *user, const char *name, int64_t *value) {
     return true;
 }
 
-/* "1024*batch + 12" as "1.00 KiB*batch + 12 B"; NULL where it would be long, or a part of it is no product. */
+/* "1024*batch + 12" as "1.00 KiB*batch + 12 B"; NULL if it would be long, or if a part of it is no product. */
 static const char *short_formula(tc_arena *arena, const char *formula) {
     const char *text = "";
     if (strlen(formula) >= LONG || strpbrk(formula, "(-"))
@@ -71,20 +71,20 @@ static tc_amount amount(given *g, tc_dim bytes) {
     if (tc_dim_is_const(bytes))
         return (tc_amount){.bytes = bytes.value};
     if (tc_dim_is_unknown(bytes))
-        return (tc_amount){.formula = "?", .told = "unknown", .unknown = true};
+        return (tc_amount){.formula = "?", .text = "unknown", .unknown = true};
     g->others = false;
     g->sizes = NULL;
     tc_dim at = tc_dim_substitute(g->graph->model->dims, bytes, look_for_others, g);
     tc_amount a = {.formula = tc_dim_text(g->arena, bytes), .unknown = g->others || !tc_dim_is_const(at)};
-    a.told = a.unknown ? g->instead : short_formula(g->arena, a.formula);
+    a.text = a.unknown ? g->instead : short_formula(g->arena, a.formula);
     a.bytes = a.unknown ? 0 : at.value;
-    if (!a.told)
-        a.told =
+    if (!a.text)
+        a.text =
             tc_arena_printf(g->arena, "%s at %s", tc_amount_text(g->arena, (tc_amount){.bytes = a.bytes}), g->sizes);
     return a;
 }
 
-/* The op's name in the table of ops: without the suffix that tells variants of ai.tempo ops apart. */
+/* The op's name in the table of ops: without the suffix of a variant of an ai.tempo op. */
 static const char *op_name(tc_arena *arena, const tc_node *node) {
     const char *name = node->op ? node->op->name : node->op_type;
     return node->domain[0] ? tc_arena_printf(arena, "%s.%s", node->domain, name) : tc_arena_strdup(arena, name);
@@ -177,12 +177,12 @@ void tc_report_rules(tc_arena *arena, const tc_graph *graph, const tc_summary *s
     }
 }
 
-/* --- what the formats share ------------------------------------------------------------------- */
+/* --- for all formats -------------------------------------------------------------------------- */
 
 const char *tc_amount_text(tc_arena *arena, tc_amount a) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (a.formula)
-        return a.told;
+        return a.text;
     double number = (double)a.bytes;
     size_t unit = 0;
     for (; number >= 1024 && unit + 1 < TC_COUNT(units); unit++)

@@ -16,7 +16,7 @@ static double x_of(const plot *c, const tc_account *a, uint32_t node) {
     return TC_PLOT_LEFT + at * (TC_PLOT_RIGHT - TC_PLOT_LEFT);
 }
 
-/* Steps, one per pixel at most: of the nodes in one pixel the highest counts. */
+/* Steps, at most one per pixel: of the nodes in one pixel the highest counts. */
 static void put_steps(const plot *c, const tc_account *a) {
     for (uint32_t i = 0; i < a->n_nodes;) {
         double x = x_of(c, a, i);
@@ -74,9 +74,9 @@ void tc_html_curve(page *p) {
     if (most <= 0 || after->n_nodes == 0 || (before && before->n_nodes == 0))
         return;
     const plot c = {p->out, (double)wide->backward / wide->n_nodes, tc_scale_bytes(most, true)};
-    fputs("<section><h2>Live bytes over the run</h2>\n<p>What nodes have made and others still read, node by node. "
-          "Parameters and inputs are "
-          "not counted, no node writes over its operand, and both graphs are drawn with their passes side by side.",
+    fputs("<section><h2>Live bytes over the run</h2>\n<p>Results that later nodes still read, node by node. "
+          "Parameters and inputs are not counted, no node overwrites its operand, and both graphs are drawn "
+          "with their passes side by side.",
           p->out);
     if (!after->exact || (before && !before->exact))
         fputs(" Some dimensions have no value: each counts as 64 here; <code>--dim</code> gives them one.", p->out);

@@ -1,6 +1,6 @@
-/* html.c: the report as one page that needs nothing else: no script, no file, no network. Numbers above, then the curve
- * of live bytes as SVG (curve.c), what a budget did (plan_figure.c), what less memory costs (pareto_figure.c), the
- * blocks of the model, the tensors that are saved, the rules. Its style is page.css. */
+/* html.c: the report as one self-contained page: no script, no file, no network. Numbers at the top, then the curve
+ * of live bytes as SVG (curve.c), the effect of a budget (plan_figure.c), the price of less memory
+ * (pareto_figure.c), the blocks of the model, the saved tensors, the rules. Its style is page.css. */
 #include "html.h"
 #include "compiler/base/file.h"
 #include "passes/embedded/embedded.h"
@@ -137,7 +137,7 @@ static void put_need(page *p) {
     const tc_report *r = p->report;
     const tc_account *now = r->after, *was = p->before ? p->before : now;
     const tc_need *n = &now->need, *w = &was->need;
-    fputs("<section><h2>What a training step takes</h2>\n<p>", p->out);
+    fputs("<section><h2>Memory of a training step</h2>\n<p>", p->out);
     if (!n->known) {
         fputs("It is ", p->out);
         tc_html_put(p->out, now->unsized);
@@ -145,9 +145,10 @@ static void put_need(page *p) {
         return;
     }
     fprintf(p->out,
-            "All that is in memory, with an optimizer: %s. The arena has what is computed: activations, gradients, "
-            "which stay to the end of the step, and workspaces, which are not there all at one time.</p>\n<div "
-            "class=\"scroll\"><table>\n<tr><th>Part</th>%s<th class=\"n\">%s</th><th></th></tr>\n",
+            "All memory, with an optimizer: %s. The arena holds computed tensors: activations, gradients, "
+            "which stay to the end of the step, and workspaces, which do not all exist at the same "
+            "time.</p>\n<div class=\"scroll\"><table>\n<tr><th>Part</th>%s<th "
+            "class=\"n\">%s</th><th></th></tr>\n",
             r->optimizer, p->before ? "<th class=\"n\">Before</th>" : "", p->before ? "After" : "Bytes");
     const struct {
         const char *class, *label;
@@ -161,7 +162,7 @@ static void put_need(page *p) {
         {"", "Inputs", w->inputs, n->inputs},
         {"", "Program", w->program, n->program},
         {"total", "All", w->total, n->total},
-        {"total", "What --fit may take", r->fit ? r->fit->memory : 0, r->fit ? r->fit->memory : 0}};
+        {"total", "Limit of --fit", r->fit ? r->fit->memory : 0, r->fit ? r->fit->memory : 0}};
     for (size_t i = 0; i < TC_COUNT(rows) - (r->fit ? 0 : 1); i++)
         put_need_row(p, rows[i].class, rows[i].label, rows[i].before, rows[i].after, n->total);
     fputs("</table></div></section>\n", p->out);
@@ -173,9 +174,9 @@ static void put_layers(page *p) {
     int64_t most = 0;
     for (size_t i = 0; i < n; i++)
         most = largest(largest(most, p->before ? pairs[i].before : (tc_amount){0}), pairs[i].after);
-    fputs("<section><h2>Blocks</h2>\n<p>Saved bytes of each repeated block of the model and of what stands around "
-          "them. Nodes are those of the "
-          "forward pass.</p>\n<div class=\"scroll\"><table>\n<tr><th>Block</th><th class=\"n\">Nodes</th>",
+    fputs("<section><h2>Blocks</h2>\n<p>Saved bytes of each repeated block of the model and of the nodes "
+          "around them. Nodes are those of the forward pass.</p>\n<div "
+          "class=\"scroll\"><table>\n<tr><th>Block</th><th class=\"n\">Nodes</th>",
           p->out);
     fputs(p->before ? "<th class=\"n\">Before</th><th class=\"n\">After</th><th></th></tr>\n"
                     : "<th class=\"n\">Saved</th><th></th></tr>\n",
@@ -205,12 +206,12 @@ static void put_type(page *p, const tc_saved_row *row) {
     fputs(row->rank > 0 ? "]</td>" : "</td>", p->out);
 }
 
-/* `kept`: names that are saved after, or NULL where all rows are. */
+/* `kept`: names that are still saved afterwards, or NULL if all rows are. */
 static void put_saved_table(page *p, const tc_account *account, const tc_map *kept) {
     fprintf(p->out,
             "<div class=\"scroll\"><table class=\"wide\">\n<tr><th>Tensor</th><th>Block</th><th>Type</th><th "
             "class=\"n\">Bytes</th><th>%s</th></tr>\n",
-            kept ? "After" : "Why it stays");
+            kept ? "After" : "Reason");
     for (size_t i = 0; i < account->n_rows; i++) {
         const tc_saved_row *row = &account->rows[i];
         bool freed = kept && !tc_map_get(kept, row->name);
@@ -234,10 +235,9 @@ static void put_saved_table(page *p, const tc_account *account, const tc_map *ke
 static void put_ledger(page *p) {
     const tc_account *after = p->report->after;
     fprintf(p->out,
-            "<section><h2>Ledger</h2>\n<p>%zu tensors that the forward pass makes and the backward pass reads, in the "
-            "order in which "
-            "they are made. Parameters, their transposes and the inputs are there anyway and not listed; a view counts "
-            "as what it shows.</p>\n",
+            "<section><h2>Ledger</h2>\n<p>%zu tensors that the forward pass makes and the backward pass "
+            "reads, in the order in which they are made. Parameters, their transposes and the inputs exist "
+            "anyway and are not listed; a view counts as the tensor that it shows.</p>\n",
             after->n_rows);
     put_saved_table(p, after, NULL);
     if (p->before) {

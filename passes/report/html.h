@@ -1,4 +1,4 @@
-/* html.h: the parts of the HTML report: html.c and what it is made of. */
+/* html.h: the parts of the HTML report. */
 #ifndef TC_REPORT_HTML_H
 #define TC_REPORT_HTML_H
 #include "report.h"
@@ -16,8 +16,8 @@ void tc_html_cell(page *p, const char *text, const char *class);
 void tc_html_amount_cell(page *p, tc_amount amount);
 /* The section with the curve of live bytes. curve.c */
 void tc_html_curve(page *p);
-/* What --memory-budget did: live bytes over the time of a run, and the nodes that run again. plan_figure.c */
+/* The plan of --memory-budget: live bytes over the time of a run, and the recomputed nodes. plan_figure.c */
 void tc_html_plan(page *p);
-/* What --pareto found: extra time over the budget. pareto_figure.c */
+/* The curve of --pareto: extra time over the budget. pareto_figure.c */
 void tc_html_pareto(page *p);
 #endif

@@ -32,7 +32,7 @@ static void add_names(tc_json *j, const char *name, const char **names, size_t c
     tc_json_end(j);
 }
 
-/* What the trained initializers stand for in PyTorch, where the file has another name: {"val_20": "m.q.weight"}. */
+/* PyTorch's names of the trained initializers, if the file has others: {"val_20": "m.q.weight"}. */
 static void add_torch_names(tc_json *j, const tc_summary *s) {
     tc_json_object(j, "pytorch_names");
     for (size_t i = 0; i < s->n_trained; i++) {
@@ -43,7 +43,7 @@ static void add_torch_names(tc_json *j, const tc_summary *s) {
     tc_json_end(j);
 }
 
-/* [2, "batch", 64]; null where not even the rank is known. */
+/* [2, "batch", 64]; null if the rank is not known. */
 static void add_shape(tc_json *j, const tc_saved_row *row) {
     if (row->rank == TC_RANK_UNKNOWN) {
         tc_json_word(j, "shape", "null");
@@ -108,7 +108,7 @@ static void add_layers(tc_json *j, tc_ctx *ctx, const tc_report *r) {
     tc_json_end(j);
 }
 
-/* null where it is not known what a run allocates. */
+/* null if the memory of a run is not known. */
 static void add_footprint(tc_json *j, const char *key, const tc_account *account, bool bound) {
     if (account && account->has_footprint)
         tc_json_number(j, key, (double)(bound ? account->footprint.bound : account->footprint.arena));

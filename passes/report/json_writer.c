@@ -26,7 +26,7 @@ static void put_string(FILE *out, const char *text) {
     fputc('"', out);
 }
 
-/* What stands in front of a value. */
+/* Writes the separator before a value. */
 static void begin(tc_json *json, const char *key) {
     if (json->begun)
         fputs(json->is_array ? ", " : ",\n", json->out);

@@ -8,7 +8,7 @@ typedef struct tc_json {
     FILE *out;
     int depth;
     bool is_array, begun; /* the innermost open value; it has an item */
-    unsigned arrays;      /* by depth, a bit: what is open around it */
+    unsigned arrays;      /* by depth, a bit: 1 where the open value is an array */
 } tc_json;
 
 /* An object or array; `key` NULL: an item of an array, or the whole text. */

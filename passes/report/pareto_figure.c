@@ -1,5 +1,5 @@
-/* pareto_figure.c: what less memory costs, as SVG and a table: extra time over the budget. Between two plans nothing
- * better was found, so the curve goes in steps: a steep one is a cliff. */
+/* pareto_figure.c: the price of less memory, as SVG and a table: extra time over the budget. The search found no
+ * better plan between two points, so the curve goes in steps: a high step is a cliff. */
 #include "html.h"
 #include "plot.h"
 
@@ -28,7 +28,7 @@ static void put_point(const plot *f, const tc_plan_point *point, bool chosen) {
     tc_plot_number(f->out, &f->bytes, (double)point->arena);
     fprintf(f->out, " of a budget of ");
     tc_plot_number(f->out, &f->bytes, (double)point->budget);
-    fprintf(f->out, ", %+.1f%% time, %u nodes again</title></circle>\n", tc_pareto_extra(f->curve, point->cost),
+    fprintf(f->out, ", %+.1f%% time, %u nodes recomputed</title></circle>\n", tc_pareto_extra(f->curve, point->cost),
             point->clones);
 }
 
@@ -36,7 +36,7 @@ static void put_stair(const plot *f, uint64_t arena, uint64_t cost) {
     fprintf(f->out, "V%.1fH%.1f", y_of(f, cost), tc_plot_x(&f->bytes, (double)arena));
 }
 
-/* A plan is there for every budget from its arena up to the next plan's. The one that was chosen is one of them. */
+/* Each plan serves every budget from its arena up to the next plan's. The chosen plan is one of them. */
 static void put_line(const plot *f, const tc_plan_summary *plan) {
     const tc_pareto *c = f->curve;
     fprintf(f->out, "<path class=\"after-line\" d=\"M%d %.1f", TC_PLOT_RIGHT, y_of(f, c->points[0].cost));
@@ -116,9 +116,9 @@ void tc_html_pareto(page *p) {
         extra = tc_pareto_extra(c, plan->cost_after);
     const plot f = {p->out, c, tc_scale_bytes(most > 0 ? most : 1, false), tc_scale_percent(extra, true)};
     fprintf(p->out,
-            "<section><h2>What less memory costs</h2>\n<p>Plans for %u budgets, from the arena of recipe none down to "
-            "the least that was found; no plan takes less than the floor. Each budget has the cheapest plan found that "
-            "fits it.%s</p>\n",
+            "<section><h2>Time against memory</h2>\n<p>Plans for %u budgets, from the arena of recipe none "
+            "down to the smallest found; no plan takes less than the floor. Each budget has the cheapest "
+            "plan found that fits it.%s</p>\n",
             c->n_points, c->stopped ? " The search was interrupted." : "");
     put_figure(p, &f, plan);
     put_table(p, c);

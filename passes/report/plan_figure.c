@@ -1,9 +1,9 @@
-/* plan_figure.c: what --memory-budget did, as SVG and a table: live bytes over the time of a run, as the recipe left
- * the graph and as planned, with a band for each stretch of nodes that run again. */
+/* plan_figure.c: the plan of --memory-budget, as SVG and a table: live bytes over the time of a run, before and
+ * after planning, with a band for each sequence of recomputed nodes. */
 #include "html.h"
 #include "plot.h"
 
-enum { NAMES_TOLD = 6 }; /* of the nodes of a band */
+enum { NAMES_LISTED = 6 }; /* of the nodes of a band */
 
 typedef struct plot {
     FILE *out;
@@ -94,37 +94,37 @@ static void put_limit(const plot *f) {
     fputs("</text>\n", f->out);
 }
 
-/* --- what runs again --------------------------------------------------------------------------- */
+/* --- recomputed nodes -------------------------------------------------------------------------- */
 
 typedef struct band {
     double x, width;
     double cost;
     uint64_t bytes, live; /* that they make; the most that is live meanwhile */
-    uint32_t first, end;  /* steps; all that lie between runs that are told are drawn as one */
+    uint32_t first, end;  /* steps; runs between two bands are drawn as one */
     uint32_t n;
 } band;
 
 static void put_band(const plot *f, const band *b) {
     const tc_plan_course *c = &f->plan->after;
-    uint32_t told = 0;
+    uint32_t listed = 0;
     double y = tc_plot_y(&f->bytes, (double)b->live);
-    fprintf(
-        f->out,
-        "<rect class=\"again-band\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>%u computed again, ",
-        b->x, y, b->width, TC_PLOT_BOTTOM - y, b->n);
+    fprintf(f->out,
+            "<rect class=\"again-band\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>%u "
+            "recomputed, ",
+            b->x, y, b->width, TC_PLOT_BOTTOM - y, b->n);
     tc_plot_number(f->out, &f->bytes, (double)b->bytes);
     fputs(", ", f->out);
     tc_plot_number(f->out, &f->time, b->cost);
-    for (uint32_t i = b->first; i < b->end && told < NAMES_TOLD; i++) {
+    for (uint32_t i = b->first; i < b->end && listed < NAMES_LISTED; i++) {
         if (!c->steps[i].repeat)
             continue;
-        fputs(told++ ? ", " : ": ", f->out);
+        fputs(listed++ ? ", " : ": ", f->out);
         tc_html_put(f->out, c->steps[i].repeat->node);
     }
-    fputs(told < b->n ? ", ...</title></rect>\n" : "</title></rect>\n", f->out);
+    fputs(listed < b->n ? ", ...</title></rect>\n" : "</title></rect>\n", f->out);
 }
 
-/* Runs that are less than a pixel apart share a band, so that the figure stays small. */
+/* Runs less than a pixel apart share a band, so that the figure stays small. */
 static void put_bands(const plot *f) {
     const tc_plan_course *c = &f->plan->after;
     band b = {0};
@@ -156,8 +156,8 @@ static void put_bands(const plot *f) {
 static void put_reason(page *p, const tc_plan_repeat *r) {
     fputs("<td class=\"why\">", p->out);
     if (r->freed)
-        fputs("not live where most was live before; ", p->out);
-    fputs(r->reader ? r->reader_is_repeat ? "operand of what runs again, <code>" : "read next by <code>"
+        fputs("not live at the peak before; ", p->out);
+    fputs(r->reader ? r->reader_is_repeat ? "operand of a recomputed node, <code>" : "read next by <code>"
                     : "result of the graph<code>",
           p->out);
     tc_html_put(p->out, r->reader ? r->reader : "");
@@ -169,12 +169,12 @@ static void put_repeats(page *p, const plot *f) {
     uint64_t freed = 0;
     for (uint32_t i = 0; i < s->clones; i++)
         freed += s->repeats[i].freed;
-    fprintf(p->out, "<details%s><summary>Nodes that run again, in the order of the run: %u; of what they make, ",
+    fprintf(p->out, "<details%s><summary>Recomputed nodes, in the order of the run: %u; of their results, ",
             s->clones <= 20 ? " open" : "", s->clones);
     tc_html_put(p->out, tc_amount_text(p->ctx->arena, tc_amount_of(freed)));
-    fputs(" were live where most was live before</summary>\n<div class=\"scroll\"><table class=\"wide\">\n<tr>"
-          "<th>Node</th><th>Makes</th><th class=\"n\">Bytes</th><th class=\"n\">Freed at the peak</th><th "
-          "class=\"n\">Time</th><th>Why</th></tr>\n",
+    fputs(" were live at the peak before</summary>\n<div class=\"scroll\"><table "
+          "class=\"wide\">\n<tr><th>Node</th><th>Makes</th><th class=\"n\">Bytes</th><th class=\"n\">Freed "
+          "at the peak</th><th class=\"n\">Time</th><th>Reason</th></tr>\n",
           p->out);
     for (uint32_t i = 0; i < s->clones; i++) {
         const tc_plan_repeat *r = &s->repeats[i];
@@ -208,9 +208,9 @@ static void put_key(const plot *f, const char *class, const char *label, const t
 static void put_legend(const plot *f) {
     const tc_plan_summary *s = f->plan;
     fputs("<div class=\"legend\">", f->out);
-    put_key(f, "before", "before, as the recipe left it", &s->before);
+    put_key(f, "before", "result of the recipe", &s->before);
     put_key(f, "after", "as planned", &s->after);
-    fprintf(f->out, "<span><i class=\"again\"></i>nodes that run again: %u</span>\n", s->clones);
+    fprintf(f->out, "<span><i class=\"again\"></i>recomputed nodes: %u</span>\n", s->clones);
     fputs("<span><i class=\"limit-key\"></i>budget: ", f->out);
     tc_plot_number(f->out, &f->bytes, (double)s->budget);
     fprintf(f->out, ", %s</span></div>\n", s->met ? "met" : "missed");
@@ -225,8 +225,7 @@ void tc_html_plan(page *p) {
     const plot f = {p->out, s, tc_scale_bytes(most, true), tc_scale_time(time > 0 ? time : 1, s->costs, false)};
     fputs("<section><h2>The plan</h2>\n<p>Live bytes over the time of a run, by ", p->out);
     tc_html_put(p->out, s->costs);
-    fputs(": with workspaces, and with results that lie over operands counted once, as the runtime does.</p>\n",
-          p->out);
+    fputs(", with workspaces. A result that overwrites an operand is counted once, as in the runtime.</p>\n", p->out);
     put_legend(&f);
     tc_plot_open(p->out, "live bytes over the time of a run, before and after");
     tc_plot_y_axis(p->out, &f.bytes);

@@ -1,4 +1,4 @@
-/* plot.h: the frame that figures of the HTML report share: axes with ticks at round numbers. */
+/* plot.h: the frame of figures in the HTML report: axes with ticks at round numbers. */
 #ifndef TC_REPORT_PLOT_H
 #define TC_REPORT_PLOT_H
 #include <stdbool.h>
@@ -14,7 +14,7 @@ typedef struct tc_scale {
     const char *unit;
 } tc_scale;
 
-/* Scales that go at least to `most`, above 0; round_up: to a tick, else just to it. */
+/* Scales that go at least to `most`, above 0; round_up: to a tick, else exactly to it. */
 tc_scale tc_scale_bytes(double most, bool round_up);
 /* Nanoseconds, or nodes where `source` is "unit". */
 tc_scale tc_scale_time(double most, const char *source, bool round_up);
@@ -24,7 +24,7 @@ double tc_plot_x(const tc_scale *scale, double at);
 double tc_plot_y(const tc_scale *scale, double at);
 /* "12.5 ms": a number by the scale's unit. */
 void tc_plot_number(FILE *out, const tc_scale *scale, double number);
-/* Opens the figure; its label tells those who do not see it. tc_plot_close ends it. */
+/* Opens the figure with a label for screen readers. tc_plot_close ends it. */
 void tc_plot_open(FILE *out, const char *label);
 void tc_plot_close(FILE *out);
 /* Grid lines with numbers at the left; ticks with numbers below. */

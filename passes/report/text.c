@@ -1,6 +1,5 @@
-/* text.c: the report that tempoc prints: five lines, one more each for an optimizer and for what a run allocates,
- * needs and costs, where that is known, a table where a curve was asked for, and with -v the names behind the numbers.
- */
+/* text.c: the report that tempoc prints: five lines; one more each for an optimizer and for the memory, needs and
+ * costs of a run, if they are known; a table for a curve; with -v the names behind the numbers. */
 #include "passes/torch/metadata/torch_names.h"
 #include "passes/weights/train_list.h"
 #include "report.h"
@@ -8,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FEW 5 /* so many rules stand in the report without -v */
+#define FEW 5 /* rules shown without -v */
 
 static void print_nodes(FILE *out, const tc_summary *s) {
     fprintf(out, "nodes      %u -> %u", s->nodes_before, s->nodes_after);
@@ -21,11 +20,11 @@ static void print_nodes(FILE *out, const tc_summary *s) {
 static void print_update(FILE *out, const tc_update_summary *u) {
     fprintf(out, "update     %s of %zu weight%s", u->optimizer, u->n_updated, u->n_updated == 1 ? "" : "s");
     if (u->weight_decay > 0)
-        fprintf(out, "; decay %g, %zu spared: of one axis, or of norms", u->weight_decay, u->n_spared);
+        fprintf(out, "; decay %g, %zu without decay: one axis, or norms", u->weight_decay, u->n_spared);
     fputc('\n', out);
 }
 
-/* Those that freed bytes first, then rewrites, then gradients; within each those that matched most. */
+/* Rules that freed bytes first, then rewrites, then gradients; within each those with most matches. */
 static int rank(const tc_rule_row *row) {
     bool frees = row->bytes_freed.formula || row->bytes_freed.bytes;
     return frees ? 0 : strncmp(row->name, "gradient ", 9) != 0 ? 1 : 2;
@@ -66,7 +65,7 @@ static void print_change(FILE *out, tc_ctx *ctx, const char *label, const tc_amo
     fprintf(out, " %s\n", what);
 }
 
-/* In bytes: it is a promise. */
+/* In bytes, because it is a guarantee. */
 static void print_arena(FILE *out, tc_ctx *ctx, const tc_account *before, const tc_account *after) {
     bool compared = before && before->has_footprint;
     if (!after->has_footprint)
@@ -119,17 +118,16 @@ static void print_plan(FILE *out, const tc_plan_summary *p) {
     double more =
         p->cost_before ? 100.0 * ((double)p->cost_after - (double)p->cost_before) / (double)p->cost_before : 0;
     if (!p->changed) {
-        fprintf(out, "budget     %" PRIu64 " bytes: %s without computing anything again\n", p->budget,
-                p->met ? "met" : "missed");
+        fprintf(out, "budget     %" PRIu64 " bytes: %s without recomputation\n", p->budget, p->met ? "met" : "missed");
         return;
     }
     fprintf(out,
-            "budget     %" PRIu64 " bytes: %s; %u node%s computed again, %+.1f%% time by %s; floor %" PRIu64 " bytes\n",
+            "budget     %" PRIu64 " bytes: %s; %u node%s recomputed, %+.1f%% time by %s; floor %" PRIu64 " bytes\n",
             p->budget, p->met ? "met" : "missed", p->clones, p->clones == 1 ? "" : "s", more, p->costs, p->floor);
 }
 
 static void print_pareto(FILE *out, tc_ctx *ctx, const tc_pareto *c) {
-    fprintf(out, "pareto            budget        arena      time  nodes again, by %s\n", c->costs);
+    fprintf(out, "pareto            budget        arena      time   recomputed, by %s\n", c->costs);
     for (uint32_t i = 0; i < c->n_points; i++) {
         const tc_plan_point *p = &c->points[i];
         double share = c->initial ? 100 * (double)p->budget / (double)c->initial : 100;

@@ -1,13 +1,11 @@
-/* masked.c: the pass `masks`: what the data decides. Of an If both branches are computed (compiler/inline/unroll.h).
- * How many elements a mask picks only the data tells, and every shape must be known before a run. So NonZero gives a
- * place for each element of its operand, and what is computed of places and of what is looked up there is computed for
- * all of them (masked.h). The graph is walked once, in order: each node that reads such rows is changed by the handler
- * of its op (masked_ops.c, masked_sums.c); sizes that are computed become sizes of all rows where they are shapes, and
- * counts elsewhere (masked_values.c).
- *
- * It is tried on a copy first, and where it fails the graph stays as it is, with a note of the reason: another runtime
- * may run it, and ours does where small inputs decide what is picked, since it knows their elements when it plans. Then
- * there is no note. */
+/* masked.c: the pass `masks`: shapes and branches that depend on data. For an If, both branches are computed
+ * (compiler/inline/unroll.h). The number of elements that a mask picks depends on data, but every shape must be known
+ * before a run. So NonZero gives a position for each element of its operand, and ops on these positions and on elements
+ * looked up there compute all of them (masked.h). The graph is walked once, in order. Each node that reads such rows is
+ * changed by the handler of its op (masked_ops.c, masked_sums.c). Computed sizes become sizes of all rows if they are
+ * shapes, and counts elsewhere (masked_values.c). The pass works on a copy first. If it fails, the graph stays as it
+ * is, with a note of the reason: another runtime may run it. Our runtime does if small inputs decide which rows are
+ * picked, because it knows their elements when it plans; then there is no note. */
 #include "masked.h"
 #include "compiler/shape/shape.h"
 #include "compiler/inline/unroll.h"
@@ -19,9 +17,10 @@ tc_status tc_masked_refuse(tc_masked *w, const tc_node *node, const char *fmt, .
     va_start(args, fmt);
     const char *why = tc_arena_vprintf(w->arena, fmt, args);
     va_end(args);
-    tc_error(w->env->ctx, TC_UNSUPPORTED, node, "it reads rows that %s \"%s\" picks, as many as the data says: %s",
-             w->origin->op_type, tc_quote(w->env->ctx, tc_node_label(w->origin)), why);
-    tc_hint(w->env->ctx, "compute all rows, and leave some out by torch.where or a product with the mask");
+    tc_error(w->env->ctx, TC_UNSUPPORTED, node,
+             "it reads rows picked by %s \"%s\", whose number depends on the data: %s", w->origin->op_type,
+             tc_quote(w->env->ctx, tc_node_label(w->origin)), why);
+    tc_hint(w->env->ctx, "compute all rows, and exclude some by torch.where or by multiplying with the mask");
     return TC_UNSUPPORTED;
 }
 
@@ -44,13 +43,13 @@ void tc_mask_set(tc_masked *w, tc_value *value, int axis, const tc_mask *mask) {
     masks->axis[axis] = mask;
 }
 
-tc_node *tc_masked_behind(tc_masked *w, tc_node *node, const char *op, uint32_t n_inputs, tc_value **out_result) {
-    tc_node *behind = w->behind = tc_node_create(w->graph, "", op, n_inputs, 1);
+tc_node *tc_masked_after(tc_masked *w, tc_node *node, const char *op, uint32_t n_inputs, tc_value **out_result) {
+    tc_node *inserted = w->inserted = tc_node_create(w->graph, "", op, n_inputs, 1);
     tc_value *result = tc_node_take_output(node, 0);
-    behind->name = node->name;
-    tc_node_set_output(behind, 0, result);
+    inserted->name = node->name;
+    tc_node_set_output(inserted, 0, result);
     *out_result = tc_node_add_output(node, 0, tc_arena_printf(w->model->arena, "%s_all", result->name), NULL);
-    return behind;
+    return inserted;
 }
 
 tc_status tc_masked_infer(tc_masked *w, tc_node *node) {
@@ -63,15 +62,15 @@ tc_status tc_masked_infer(tc_masked *w, tc_node *node) {
     return node->op ? tc_infer_node(w->env->ctx, node) : TC_OK;
 }
 
-/* --- what picks --------------------------------------------------------------------------------- */
+/* --- nodes that pick ---------------------------------------------------------------------------- */
 
 static bool picks(const tc_node *node) { return tc_node_is(node, "", "NonZero") || tc_node_is(node, "", "Compress"); }
 
 typedef struct search {
     tc_arena *arena;
     tc_map *seen;
-    bool data;      /* it follows from elements of inputs or weights */
-    bool evaluated; /* and the runtime can compute it when it plans, if the inputs are small */
+    bool data;      /* it depends on elements of inputs or weights */
+    bool evaluated; /* and the runtime can compute it during planning, if the inputs are small */
 } search;
 
 static void follow(search *s, tc_value *value, int depth) {
@@ -94,8 +93,8 @@ static void follow(search *s, tc_value *value, int depth) {
         follow(s, tc_input(node, i), depth + 1);
 }
 
-/* Whether the data decides how many elements the node picks; *out_evaluated: only elements of inputs do, by ops that
- * are evaluated before a run. */
+/* Whether data decides how many elements the node picks; *out_evaluated: only elements of inputs do, through ops
+ * that are evaluated before a run. */
 static bool depends_on_data(tc_arena *arena, const tc_node *node, bool *out_evaluated) {
     search s = {.arena = arena, .seen = tc_map_create(arena), .evaluated = true};
     const tc_type *type = tc_output(node, 0) ? node->outputs[0]->type : NULL;
@@ -128,7 +127,7 @@ static tc_status pick(tc_masked *w, tc_node *node) {
     return TC_OK;
 }
 
-/* Compress(x, c) is x at the places where c holds. */
+/* Compress(x, c) is x at the positions where c holds. */
 static tc_status compress(tc_masked *w, tc_node *node) {
     tc_build *g = w->g;
     tc_value *x = tc_input(node, 0);
@@ -144,7 +143,7 @@ static tc_status compress(tc_masked *w, tc_node *node) {
 
 /* --- sizes -------------------------------------------------------------------------------------- */
 
-/* An integer that counts where a mask holds. */
+/* An integer that counts the true elements of a mask. */
 static void note_count(tc_masked *w, const tc_node *node) {
     if (!tc_node_is(node, "", "ReduceSum") || !tc_output(node, 0) ||
         tc_dtype_is_float(tc_value_dtype(node->outputs[0])))
@@ -188,7 +187,7 @@ static bool is_shape_operand(const tc_node *node, uint32_t index) {
     return false;
 }
 
-/* Sizes among the node's operands: shapes are those that values have, numbers are counts. */
+/* Sizes among the node's operands: for shapes the sizes that values have, for numbers counts. */
 static void read_sizes(tc_masked *w, tc_node *node) {
     bool has_rows = false, has_sizes = false;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -230,7 +229,7 @@ static bool reads_rows(const tc_masked *w, const tc_node *node) {
     return false;
 }
 
-/* An Expand to a count has rows that are picked even if its operand has none. */
+/* An Expand to a count has picked rows even if its operand has none. */
 static bool makes_rows(const tc_masked *w, const tc_node *node) {
     return tc_node_is(node, "", "Expand") && tc_map_get_ptr(w->sizes, tc_input(node, 1)) != NULL;
 }
@@ -239,7 +238,7 @@ static tc_status change(tc_masked *w, tc_node *node) {
     bool evaluated;
     if (picks(node) && (reads_changed(w, node) || depends_on_data(w->arena, node, &evaluated))) {
         if (tc_value_rank(tc_input(node, 0)) < 1)
-            return tc_masked_refuse(w, node, "the rank of what it picks from is not known");
+            return tc_masked_refuse(w, node, "the rank of its operand is not known");
         return tc_node_is(node, "", "NonZero") ? pick(w, node) : compress(w, node);
     }
     read_sizes(w, node);
@@ -247,7 +246,7 @@ static tc_status change(tc_masked *w, tc_node *node) {
         return reads_changed(w, node) ? tc_masked_infer(w, node) : TC_OK;
     tc_masked_fn handle = tc_masked_handler(node);
     if (!handle)
-        return tc_masked_refuse(w, node, "whether it treats rows one by one is not known");
+        return tc_masked_refuse(w, node, "it is not known to treat rows one by one");
     TC_TRY(handle(w, node));
     if (tc_node_has(node, TC_SHAPE_ONLY))
         tc_map_set_ptr(w->sizes, node->outputs[0], node->outputs[0]);
@@ -257,7 +256,7 @@ static tc_status change(tc_masked *w, tc_node *node) {
     return TC_OK;
 }
 
-/* *out_next: where to go on. */
+/* *out_next: where the walk continues. */
 static tc_status visit(tc_masked *w, tc_node *node, tc_node **out_next) {
     tc_node *before = node->prev;
     tc_insert_begin(&w->insert, w->env->ctx, w->arena, node);
@@ -268,12 +267,12 @@ static tc_status visit(tc_masked *w, tc_node *node, tc_node **out_next) {
     bool was_compress = tc_node_is(node, "", "Compress");
     tc_status status = change(w, node);
     status = status == TC_OK ? tc_insert_end(&w->insert) : status;
-    if (status == TC_OK && w->behind) {
-        tc_node_insert_after(w->behind, node);
-        status = tc_masked_infer(w, w->behind);
+    if (status == TC_OK && w->inserted) {
+        tc_node_insert_after(w->inserted, node);
+        status = tc_masked_infer(w, w->inserted);
     }
-    w->behind = NULL;
-    bool again = was_compress && tc_node_is(node, "", "Gather"); /* what picks is in front of it now */
+    w->inserted = NULL;
+    bool again = was_compress && tc_node_is(node, "", "Gather"); /* the picking node is before it now */
     *out_next = !again ? node->next : before ? before->next : w->graph->first;
     if (status == TC_OK)
         note_count(w, node);
@@ -302,7 +301,7 @@ static tc_status walk(tc_pass_env *env, tc_graph *graph) {
 
 /* --- the pass ----------------------------------------------------------------------------------- */
 
-/* Whether there is anything that the data may decide: most graphs are told by this alone. */
+/* Whether any shape may depend on data: rules out most graphs quickly. */
 static bool may_decide(const tc_graph *graph) {
     TC_FOR_NODES(node, graph)
         if (picks(node) || tc_node_is(node, "", "If"))
@@ -310,7 +309,7 @@ static bool may_decide(const tc_graph *graph) {
     return false;
 }
 
-/* Whether something picks as the data says; *out_evaluated: all that does could stay. */
+/* Whether a node picks by data; *out_evaluated: all such nodes could stay. */
 static bool is_needed(const tc_graph *graph, bool *out_evaluated) {
     tc_arena *arena = tc_arena_create();
     bool needed = false;

@@ -1,5 +1,5 @@
-/* masked_ops.c: ops that treat rows one by one, and where the rows of their results lie. What such an op computes of a
- * row that is not picked nobody looks at. */
+/* masked_ops.c: ops that treat rows one by one, and the axes of the rows in their results. The results of rows that
+ * are not picked have no readers. */
 #include "compiler/shape/shape.h"
 #include "masked.h"
 
@@ -10,11 +10,11 @@ static bool is_picked(const tc_masked *w, const tc_value *value, int axis) {
     return axis >= 0 && axis < TC_MAX_RANK && tc_mask_at(w, value, axis) != NULL;
 }
 
-/* Axis `from` of the operand is axis `to` of the result: their rows are the same ones. */
+/* Axis `from` of the operand is axis `to` of the result: they have the same rows. */
 static tc_status carry(tc_masked *w, const tc_node *node, const tc_value *operand, int from, tc_value *result, int to) {
     const tc_mask *mask = tc_mask_at(w, operand, from), *there = tc_mask_at(w, result, to);
     if (mask && there && mask != there)
-        return tc_masked_refuse(w, node, "rows that two masks pick come together");
+        return tc_masked_refuse(w, node, "it combines rows picked by two masks");
     tc_mask_set(w, result, to, mask);
     return TC_OK;
 }
@@ -28,7 +28,7 @@ static tc_status alike(tc_masked *w, tc_node *node) {
     return TC_OK;
 }
 
-/* Operands are broadcast. A real axis beside picked rows would have to be as long as there are picked ones. */
+/* Operands are broadcast. A real axis beside picked rows would need as many elements as there are picked rows. */
 static tc_status elementwise(tc_masked *w, tc_node *node) {
     TC_TRY(tc_masked_infer(w, node));
     tc_value *y = node->outputs[0];
@@ -42,19 +42,19 @@ static tc_status elementwise(tc_masked *w, tc_node *node) {
             tc_dim dim = x->type->dims[axis];
             bool single = tc_dim_is_const(dim) && dim.value == 1;
             if (!single && !is_picked(w, x, axis) && is_picked(w, y, axis + rank - tc_value_rank(x)))
-                return tc_masked_refuse(w, node, "'%s' has rows of its own", tc_quote(w->env->ctx, x->name));
+                return tc_masked_refuse(w, node, "'%s' has rows that no mask picked", tc_quote(w->env->ctx, x->name));
         }
     }
     return TC_OK;
 }
 
-/* Along the attribute's axis, or from it on, elements come together: there all must be real. */
+/* Along the attribute's axis, or from it on, elements are combined: all of them must be real. */
 static tc_status except_axis(tc_masked *w, tc_node *node, int64_t otherwise, bool and_behind) {
     const tc_value *x = tc_input(node, 0);
     int rank = tc_value_rank(x), axis = axis_of(tc_attr_int(node, "axis", otherwise), rank);
     for (int i = axis; i < (and_behind ? rank : axis + 1); i++)
         if (is_picked(w, x, i))
-            return tc_masked_refuse(w, node, "it puts rows together");
+            return tc_masked_refuse(w, node, "it combines rows");
     return alike(w, node);
 }
 
@@ -66,17 +66,17 @@ static tc_status cumulate(tc_masked *w, tc_node *node) {
     size_t n;
     if (!tc_build_known_ints(tc_input(node, 1), &axis, 1, &n) || n != 1 ||
         is_picked(w, tc_input(node, 0), axis_of(axis, tc_value_rank(tc_input(node, 0)))))
-        return tc_masked_refuse(w, node, "it puts rows together");
+        return tc_masked_refuse(w, node, "it combines rows");
     return alike(w, node);
 }
 
-/* The places that ArgMax finds along a real axis. */
+/* The positions that ArgMax finds along a real axis. */
 static tc_status find(tc_masked *w, tc_node *node) {
     const tc_value *x = tc_input(node, 0);
     int rank = tc_value_rank(x), axis = axis_of(tc_attr_int(node, "axis", 0), rank);
     bool keeps = tc_attr_int(node, "keepdims", 1) != 0;
     if (is_picked(w, x, axis))
-        return tc_masked_refuse(w, node, "it tells a place among rows");
+        return tc_masked_refuse(w, node, "its result is a position among rows");
     TC_TRY(tc_masked_infer(w, node));
     for (int i = 0; i < rank; i++)
         if (i != axis)
@@ -84,13 +84,12 @@ static tc_status find(tc_masked *w, tc_node *node) {
     return TC_OK;
 }
 
-/* Every op whose results have rows where its first operand has some along axis 0, and nothing else that is picked: a
- * batch. */
+/* Ops whose results have rows if their first operand has some along axis 0, and no other picked rows: a batch. */
 static tc_status batched(tc_masked *w, tc_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
         for (int axis = 0; tc_input(node, i) && axis < tc_value_rank(tc_input(node, i)); axis++)
             if (is_picked(w, tc_input(node, i), axis) && (i > 0 || axis > 0))
-                return tc_masked_refuse(w, node, "its rows are no batch");
+                return tc_masked_refuse(w, node, "its rows are not the batch");
     TC_TRY(tc_masked_infer(w, node));
     return carry(w, node, tc_input(node, 0), 0, node->outputs[0], 0);
 }
@@ -104,8 +103,8 @@ static tc_dim product(tc_masked *w, const tc_value *value, int from, int to) {
     return all;
 }
 
-/* Rows along an axis stay rows where as many elements lie before it, and it is as long, or as long as with some of the
- * axes behind it. */
+/* Rows along an axis stay rows if as many elements come before it, and if it keeps its length, alone or together
+ * with some of the axes after it. */
 static tc_status view_axis(tc_masked *w, const tc_node *node, int axis) {
     tc_value *x = tc_input(node, 0), *y = node->outputs[0];
     const tc_mask *mask = tc_mask_at(w, x, axis);
@@ -123,7 +122,7 @@ static tc_status view_axis(tc_masked *w, const tc_node *node, int axis) {
             tc_mask_set(w, y, to, sizes ? tc_mask_repeat(w, mask, inner, sizes) : mask);
             return TC_OK;
         }
-    return tc_masked_refuse(w, node, "rows are divided or come together");
+    return tc_masked_refuse(w, node, "it splits or joins rows");
 }
 
 static tc_status view(tc_masked *w, tc_node *node) {
@@ -147,7 +146,7 @@ static tc_status transpose(tc_masked *w, tc_node *node) {
     return TC_OK;
 }
 
-/* The result has the operand's axes but for one, along which it is put together or cut. */
+/* The result has the operand's axes except one, along which it is concatenated or cut. */
 static tc_status beside(tc_masked *w, tc_node *node, int axis, uint32_t n_operands) {
     for (uint32_t i = 0; i < n_operands; i++)
         if (is_picked(w, tc_input(node, i), axis))
@@ -165,8 +164,8 @@ static tc_status concat(tc_masked *w, tc_node *node) {
     return beside(w, node, axis_of(tc_attr_int(node, "axis", 0), tc_value_rank(tc_input(node, 0))), node->n_inputs);
 }
 
-/* All places of a mask, int64[size]: first those that are picked, then the others, each in order. */
-static tc_value *places_apart(tc_masked *w, const tc_mask *mask) {
+/* All positions of a mask, int64[size]: first the picked ones, then the others, each in order. */
+static tc_value *places_split(tc_masked *w, const tc_mask *mask) {
     tc_build *g = w->g;
     tc_value *zero = tc_build_scalar(g, TC_INT64, 0), *one = tc_build_scalar(g, TC_INT64, 1);
     tc_value *is_picked_one = tc_build_cast(g, mask->flat, TC_INT64);
@@ -179,14 +178,14 @@ static tc_value *places_apart(tc_masked *w, const tc_mask *mask) {
     return TC_OP(g, "ScatterElements", tc_build_zeros(g, tc_build_shape(g, mask->flat), TC_INT64), to, all);
 }
 
-/* The value computed of all places, those that are picked first, instead of those alone; NULL: it is no view of them.
- */
+/* The value computed from all positions, the picked ones first, instead of the picked ones alone; NULL: it is no
+ * view of them. */
 static tc_value *of_all(tc_masked *w, tc_value *value) {
     tc_build *g = w->g;
     const tc_picked *picked = tc_map_get_ptr(w->picked, value);
     const tc_node *node = value->producer;
     if (picked)
-        return tc_mask_coordinates(w, picked->from, places_apart(w, picked->mask));
+        return tc_mask_coordinates(w, picked->from, places_split(w, picked->mask));
     if (!node || (!tc_node_is(node, "", "Transpose") && !tc_node_has(node, TC_VIEW)))
         return NULL;
     tc_value *operands[] = {of_all(w, tc_input(node, 0)), tc_input(node, 1)};
@@ -198,9 +197,9 @@ static tc_value *of_all(tc_masked *w, tc_value *value) {
     return tc_build_finish(g, copy);
 }
 
-/* Places in as many parts as were picked where the model was traced: it runs with no other number. TorchScript writes
- * loops over the experts that have tokens so; in the place of one without any comes another one without, of which there
- * are no rows further on. */
+/* Positions split into as many parts as were picked when the model was traced; it runs with no other number.
+ * TorchScript writes loops over the experts that have tokens in this way. An expert without tokens is replaced by
+ * another one without tokens, and later ops have no rows of it. */
 static tc_status split(tc_masked *w, tc_node *node) {
     tc_value *x = tc_input(node, 0);
     int axis = axis_of(tc_attr_int(node, "axis", 0), tc_value_rank(x));
@@ -221,7 +220,7 @@ static tc_status split(tc_masked *w, tc_node *node) {
     return tc_masked_infer(w, node);
 }
 
-/* Of rows none may be cut off, which those know that end where the rows end. */
+/* No row may be cut off; a slice to the end of the rows cuts none. */
 static tc_status slice(tc_masked *w, tc_node *node) {
     const tc_value *x = tc_input(node, 0);
     TC_TRY(tc_masked_infer(w, node));
@@ -244,7 +243,7 @@ static tc_status tile(tc_masked *w, tc_node *node) {
     return alike(w, node);
 }
 
-/* Each element becomes several, or one of each row: rows that a count asks for are picked by what it counts. */
+/* Each element becomes several, or one of each row. Rows requested by a count are picked by the mask of that count. */
 static tc_status expand(tc_masked *w, tc_node *node) {
     tc_value *sizes = tc_input(node, 1), *bound = tc_masked_bound(w, sizes);
     tc_node_set_input(node, 1, bound);
@@ -261,13 +260,13 @@ static tc_status expand(tc_masked *w, tc_node *node) {
     return TC_OK;
 }
 
-/* --- looked up -------------------------------------------------------------------------------- */
+/* --- lookups ---------------------------------------------------------------------------------- */
 
 static tc_status gather(tc_masked *w, tc_node *node) {
     tc_value *data = tc_input(node, 0), *at = tc_input(node, 1);
     int rank = tc_value_rank(data), n = tc_value_rank(at), axis = axis_of(tc_attr_int(node, "axis", 0), rank);
     if (is_picked(w, data, axis))
-        return tc_masked_refuse(w, node, "it looks up rows by their place");
+        return tc_masked_refuse(w, node, "it looks up rows by their position");
     TC_TRY(tc_masked_infer(w, node));
     for (int i = 0; i < rank; i++)
         if (i != axis)
@@ -281,7 +280,7 @@ static tc_status gather_nd(tc_masked *w, tc_node *node) {
     tc_value *at = tc_input(node, 1);
     int n = tc_value_rank(at);
     if (tc_masks_of(w, tc_input(node, 0)) || is_picked(w, at, n - 1))
-        return tc_masked_refuse(w, node, "it looks up rows by their place");
+        return tc_masked_refuse(w, node, "it looks up rows by their position");
     TC_TRY(tc_masked_infer(w, node));
     for (int i = 0; i < n - 1; i++)
         TC_TRY(carry(w, node, at, i, node->outputs[0], i));
@@ -294,7 +293,7 @@ static tc_status gather_elements(tc_masked *w, tc_node *node) {
     TC_TRY(tc_masked_infer(w, node));
     for (int i = 0; i < rank; i++) {
         if (i == axis ? is_picked(w, data, i) : tc_mask_at(w, data, i) != tc_mask_at(w, at, i))
-            return tc_masked_refuse(w, node, "it looks up rows by their place");
+            return tc_masked_refuse(w, node, "it looks up rows by their position");
         TC_TRY(carry(w, node, at, i, node->outputs[0], i));
     }
     return TC_OK;
@@ -309,7 +308,7 @@ static tc_status one_hot(tc_masked *w, tc_node *node) {
     return TC_OK;
 }
 
-/* Who reads sizes gets those that values have, or counts: masked.c. */
+/* Readers of sizes get those of the values, or counts: masked.c. */
 static tc_status size(tc_masked *w, tc_node *node) { return tc_masked_infer(w, node); }
 
 static const struct {

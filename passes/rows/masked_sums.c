@@ -1,5 +1,5 @@
-/* masked_sums.c: ops that put rows together. Those that are not picked are left out: as 0 in a sum, as the lowest
- * number in a maximum, as a label that is ignored in a loss. */
+/* masked_sums.c: ops that combine rows. Rows that are not picked are left out: as 0 in a sum, as the lowest number
+ * in a maximum, as an ignored label in a loss. */
 #include "compiler/shape/shape.h"
 #include "masked.h"
 #include <string.h>
@@ -23,7 +23,7 @@ static double fill_of(const tc_node *node, tc_dtype dtype) {
     return 0;
 }
 
-/* Which axes are reduced; false: that is not known. */
+/* The reduced axes; false: they are not known. */
 static bool reduced_axes(const tc_node *node, int rank, bool reduced[TC_MAX_RANK]) {
     int64_t axes[TC_MAX_RANK];
     size_t n = 0;
@@ -41,7 +41,8 @@ static bool reduced_axes(const tc_node *node, int rank, bool reduced[TC_MAX_RANK
     return true;
 }
 
-/* A mean of all rows becomes one of the picked: times their number by that of those. NULL: all are picked. */
+/* A mean over all rows becomes one over the picked rows: times the number of all, over the number of picked ones.
+ * NULL: all rows are picked. */
 static tc_value *mean_factor(tc_masked *w, const tc_value *x, const bool *reduced) {
     tc_build *g = w->g;
     tc_value *factor = NULL;
@@ -68,7 +69,7 @@ tc_status tc_masked_reduce(tc_masked *w, tc_node *node) {
     tc_value *factor = tc_node_is(node, "", "ReduceMean") ? mean_factor(w, x, reduced) : NULL;
     tc_node_set_input(node, 0, tc_mask_fill(w, x, reduced, fill_of(node, tc_value_dtype(x))));
     if (factor) {
-        tc_node *product = tc_masked_behind(w, node, "Mul", 2, &mean);
+        tc_node *product = tc_masked_after(w, node, "Mul", 2, &mean);
         tc_node_set_input(product, 0, mean);
         tc_node_set_input(product, 1, factor);
     }
@@ -81,7 +82,7 @@ tc_status tc_masked_reduce(tc_masked *w, tc_node *node) {
     return tc_masked_infer(w, node);
 }
 
-/* Rows that are not picked have no share, and as a share 1, whose logarithm is 0. */
+/* Rows that are not picked have a share of 1, whose logarithm is 0; other shares are 0. */
 tc_status tc_masked_softmax(tc_masked *w, tc_node *node) {
     tc_value *x = tc_input(node, 0), *y = node->outputs[0];
     int rank = tc_value_rank(x);
@@ -93,7 +94,7 @@ tc_status tc_masked_softmax(tc_masked *w, tc_node *node) {
     tc_node_set_input(node, 0, tc_mask_fill(w, x, along, tc_masked_lowest(tc_value_dtype(x), 1) / 2));
     if (mixes) {
         tc_value *shares;
-        tc_node *select = tc_masked_behind(w, node, "Where", 3, &shares);
+        tc_node *select = tc_masked_after(w, node, "Where", 3, &shares);
         tc_node_set_input(select, 0, tc_mask_for(w, x, along));
         tc_node_set_input(select, 1, shares);
         tc_node_set_input(select, 2, tc_build_like(w->g, x, tc_node_is(node, "", "Softmax") ? 1 : 0));
@@ -105,12 +106,12 @@ tc_status tc_masked_softmax(tc_masked *w, tc_node *node) {
 
 /* --- products --------------------------------------------------------------------------------- */
 
-/* A product over picked rows is one in which the others count as 0 on one side. */
+/* A product over picked rows is a product over all rows in which the others are 0 on one side. */
 static tc_status product(tc_masked *w, tc_node *node, int a_inner, int b_inner) {
     tc_value *a = tc_input(node, 0), *b = tc_input(node, 1);
     const tc_mask *of_a = tc_mask_at(w, a, a_inner), *of_b = tc_mask_at(w, b, b_inner);
     if (of_a != of_b)
-        return tc_masked_refuse(w, node, "rows that two masks pick come together");
+        return tc_masked_refuse(w, node, "it combines rows picked by two masks");
     bool inner[TC_MAX_RANK] = {false};
     inner[a_inner] = true;
     tc_node_set_input(node, 0, tc_mask_fill(w, a, inner, 0));
@@ -131,7 +132,7 @@ tc_status tc_masked_matmul(tc_masked *w, tc_node *node) {
         int to = i + rank - rank_b;
         there = tc_mask_at(w, y, to);
         if (mask && there && mask != there)
-            return tc_masked_refuse(w, node, "rows that two masks pick come together");
+            return tc_masked_refuse(w, node, "it combines rows picked by two masks");
         tc_mask_set(w, y, to, mask);
     }
     return w->g->status;
@@ -170,7 +171,7 @@ tc_status tc_masked_loss(tc_masked *w, tc_node *node) {
     return w->g->status;
 }
 
-/* --- rows that go back ------------------------------------------------------------------------ */
+/* --- scattered rows --------------------------------------------------------------------------- */
 
 static bool is_zeros(const tc_value *value) {
     const tc_node *node = value->producer;
@@ -182,8 +183,8 @@ static bool is_zeros(const tc_value *value) {
     return zeros;
 }
 
-/* What leaves an element as it is under a reduction. No two rows go to one place where they replace (ONNX), so that
- * among zeros that is a sum. False: rows that replace others. */
+/* The neutral element of a reduction. No two replacing rows go to one position (ONNX), so among zeros this is a sum.
+ * False: rows that replace others. */
 static bool neutral(tc_node *node, tc_dtype dtype, double *out_fill) {
     static const struct {
         const char *reduction;
@@ -203,7 +204,7 @@ static bool neutral(tc_node *node, tc_dtype dtype, double *out_fill) {
     return false;
 }
 
-/* The same scatter that adds, to zeros. */
+/* The same scatter with addition, into zeros. */
 static tc_value *added(tc_masked *w, const tc_node *node, tc_value *shape, tc_value *updates) {
     tc_value *operands[] = {tc_build_zeros(w->g, shape, tc_value_dtype(updates)), tc_input(node, 1), updates};
     tc_node *sum = tc_build_node(w->g, "", node->op_type, TC_COUNT(operands), operands, 1);
@@ -213,7 +214,7 @@ static tc_value *added(tc_masked *w, const tc_node *node, tc_value *shape, tc_va
     return tc_build_finish(w->g, sum);
 }
 
-/* Rows where something was put, data elsewhere. */
+/* The scattered rows where there are some, data elsewhere. */
 static tc_status select_rows(tc_masked *w, tc_node *node, tc_value *hit, tc_value *rows) {
     tc_value *operands[] = {hit, rows, tc_input(node, 0)};
     tc_node_set_op(node, "", "Where");
@@ -224,7 +225,7 @@ static tc_status select_rows(tc_masked *w, tc_node *node, tc_value *hit, tc_valu
     return tc_masked_infer(w, node);
 }
 
-/* Whether the places are all of a mask over the first axes of the data, in order: data[mask] = updates. */
+/* Whether the positions are all those of a mask over the first axes of the data, in order: data[mask] = updates. */
 static bool takes_all(tc_masked *w, const tc_value *at, const tc_value *data) {
     const tc_node *transpose = at->producer;
     const tc_picked *picked = transpose && tc_node_is(transpose, "", "Transpose") && tc_value_rank(at) == 2
@@ -241,12 +242,12 @@ static bool takes_all(tc_masked *w, const tc_value *at, const tc_value *data) {
 static tc_status replace_rows(tc_masked *w, tc_node *node) {
     tc_build *g = w->g;
     tc_value *data = tc_input(node, 0), *at = tc_input(node, 1), *updates = tc_input(node, 2), *hit, *rows;
-    int64_t depth, behind[TC_MAX_RANK];
+    int64_t depth, trailing[TC_MAX_RANK];
     int rank = tc_value_rank(data);
     if (!tc_build_static(at, tc_value_rank(at) - 1, &depth) || depth > rank)
-        return tc_masked_refuse(w, node, "how many axes its places have is not known");
+        return tc_masked_refuse(w, node, "the number of axes of its indices is not known");
     for (int64_t i = depth; i < rank; i++)
-        behind[i - depth] = i;
+        trailing[i - depth] = i;
     tc_value *head = tc_build_dims(g, data, 0, depth), *mask = tc_mask_for(w, at, NULL);
     if (takes_all(w, at, data)) {
         hit = tc_build_reshape(g, tc_mask_at(w, at, 0)->flat, head);
@@ -257,7 +258,7 @@ static tc_status replace_rows(tc_masked *w, tc_node *node) {
         hit = tc_build_cast(g, added(w, node, head, mask), TC_BOOL);
         rows = added(w, node, tc_build_shape(g, data), tc_mask_fill(w, updates, NULL, 0));
     }
-    return select_rows(w, node, tc_build_unsqueeze(g, hit, behind, (size_t)(rank - depth)), rows);
+    return select_rows(w, node, tc_build_unsqueeze(g, hit, trailing, (size_t)(rank - depth)), rows);
 }
 
 static tc_status replace_elements(tc_masked *w, tc_node *node) {
@@ -268,17 +269,17 @@ static tc_status replace_elements(tc_masked *w, tc_node *node) {
     return select_rows(w, node, hit, added(w, node, shape, tc_mask_fill(w, tc_input(node, 2), NULL, 0)));
 }
 
-/* Both scatters; `n_axes` of the places are also axes of the rows that go there. */
+/* Both scatters; `n_axes` of the positions' axes are also axes of the scattered rows. */
 static tc_status scatter(tc_masked *w, tc_node *node, int n_axes, tc_masked_fn replace) {
     tc_value *data = tc_input(node, 0), *at = tc_input(node, 1), *updates = tc_input(node, 2);
     double fill;
     if (tc_masks_of(w, data))
-        return tc_masked_refuse(w, node, "it puts rows at places among rows");
+        return tc_masked_refuse(w, node, "it writes rows to positions among rows");
     for (int i = 0; i < n_axes; i++)
         if (tc_mask_at(w, at, i) != tc_mask_at(w, updates, i))
-            return tc_masked_refuse(w, node, "its rows are not those of its places");
+            return tc_masked_refuse(w, node, "its rows are not those of its indices");
     if (!tc_masks_of(w, at))
-        return tc_masked_refuse(w, node, "it puts rows where the data says, among others");
+        return tc_masked_refuse(w, node, "it writes rows to positions that depend on the data, among others");
     if (!neutral(node, tc_value_dtype(data), &fill))
         return replace(w, node);
     tc_node_set_input(node, 2, tc_mask_fill(w, updates, NULL, fill));

@@ -1,4 +1,4 @@
-/* masked_values.c: masks, what they count, and sizes in terms of them. */
+/* masked_values.c: masks, their counts, and sizes computed from them. */
 #include "compiler/shape/shape.h"
 #include "masked.h"
 #include <float.h>
@@ -50,7 +50,7 @@ static tc_value *without_views(tc_value *value) {
     return value;
 }
 
-/* How many axes of `narrow` are those of `wide`, where all others have one element; -1 where they are no such. */
+/* The number of axes of `narrow` that are axes of `wide`, if all others have one element; else -1. */
 static int leading_axes(const tc_value *narrow, const tc_value *wide) {
     int rank = tc_value_rank(narrow), n = 0;
     if (rank == TC_RANK_UNKNOWN || rank != tc_value_rank(wide))
@@ -119,10 +119,10 @@ tc_value *tc_mask_for(tc_masked *w, const tc_value *value, const bool *axes) {
         const tc_mask *mask = tc_mask_at(w, value, axis);
         if (!mask || (axes && !axes[axis]))
             continue;
-        int64_t behind[TC_MAX_RANK];
+        int64_t trailing[TC_MAX_RANK];
         for (int i = axis + 1; i < rank; i++)
-            behind[i - axis - 1] = i - axis;
-        tc_value *along = tc_build_unsqueeze(w->g, mask->flat, behind, (size_t)(rank - axis - 1));
+            trailing[i - axis - 1] = i - axis;
+        tc_value *along = tc_build_unsqueeze(w->g, mask->flat, trailing, (size_t)(rank - axis - 1));
         all = all ? TC_OP(w->g, "And", all, along) : along;
     }
     return all;
@@ -147,7 +147,7 @@ double tc_masked_lowest(tc_dtype dtype, int sign) {
 
 /* --- sizes -------------------------------------------------------------------------------------- */
 
-/* The sizes that a Shape should give: counts where rows are picked. */
+/* The correct result of a Shape: counts for picked rows. */
 static tc_value *counted_shape(tc_masked *w, const tc_node *shape) {
     tc_value *x = tc_input(shape, 0), *parts[TC_MAX_RANK];
     int rank = tc_value_rank(x);
@@ -177,7 +177,7 @@ static tc_value *counted_size(tc_masked *w, const tc_node *size) {
 
 typedef struct rebuilding {
     tc_masked *w;
-    bool counted;  /* with sizes as they should be; else as they are */
+    bool counted;  /* with the correct sizes; else with the current ones */
     tc_map *built; /* tc_value -> tc_value */
 } rebuilding;
 
@@ -233,7 +233,7 @@ tc_value *tc_masked_counted(tc_masked *w, tc_value *value) {
     return rebuild(&r, value);
 }
 
-/* The value that is one element of another shape, or of another integer type, of it. */
+/* The value as one element of another shape or another integer type. */
 static tc_value *same_number(tc_value *value) {
     while (value->producer && (tc_node_has(value->producer, TC_VIEW) || tc_node_is(value->producer, "", "Cast")))
         value = tc_input(value->producer, 0);

@@ -1,9 +1,7 @@
-/* apply.c: replaces what a rule matched, and drives a set of rules over a graph to a fixpoint. The value objects of the
- * results stay and change producers, so names, graph outputs and what the file said of them survive; matched nodes that
- * nothing uses any more are erased.
- *
- * Each sweep visits the nodes that were there when it began, in order. The number of sweeps and of rewrites has a
- * bound, so a rule that undoes another, or that grows the graph, ends in a warning. */
+/* apply.c: replaces the nodes that a rule matched, and applies a set of rules to a graph until nothing changes. The
+ * value objects of the results stay and change producers, so names, graph outputs and metadata survive. Matched nodes
+ * without further uses are erased. Each sweep visits the nodes that were there when it began, in order. The number of
+ * sweeps and of rewrites is bounded, so a rule that undoes another, or that grows the graph, ends in a warning. */
 #include "rules.h"
 #include "compiler/base/file.h"
 #include "compiler/shape/shape.h"
@@ -26,13 +24,13 @@ static bool refuse(rule_match *m, const tc_node *node, const char *fmt, ...) {
     return false;
 }
 
-/* The value of the right side for result `name`, when it is no node's own result but a value that was there before. */
+/* The value of the right side for result `name`, if it is not a new node's own result but an existing value. */
 static tc_value *alias_of(const rule_builder *b, uint16_t name) {
     const rule_node *node = &b->rule->build[b->rule->names[name].build];
     return node->calc == CALC_NODE ? NULL : b->built[name];
 }
 
-/* An output of the graph keeps its name: the value that takes its place must be free to change its own. */
+/* An output of the graph keeps its name, so the value that replaces it must be free to change its own. */
 static bool can_take_name(const rule_builder *b, const rule_match *m, const tc_value *from, const tc_value *to) {
     bool taken = false;
     for (uint16_t i = 0; i < b->rule->n_outs; i++)
@@ -40,7 +38,7 @@ static bool can_take_name(const rule_builder *b, const rule_match *m, const tc_v
     return !from->n_graph_outputs || (!taken && to->producer && to->graph == from->graph && !to->n_graph_outputs);
 }
 
-/* Whether what is known of both types agrees. */
+/* Whether the known parts of both types agree. */
 static bool types_agree(const tc_type *a, const tc_type *b) {
     if (!a || !b || a->kind != TC_TENSOR || b->kind != TC_TENSOR)
         return true;
@@ -72,8 +70,8 @@ static bool users_come_later(const rule_match *m, const tc_value *old, const tc_
     return true;
 }
 
-/* A new node takes the place of the node whose result it serves, or stands right behind the last of its operands if
- * that is later. */
+/* A new node takes the position of the node whose result it replaces, or comes right after the last of its operands
+ * if that is later. */
 static tc_node *place(const rule_builder *b, const rule_match *m, const rule_node *node, bool *out_late) {
     tc_node *target = m->values[node->root]->producer, *latest = NULL;
     for (uint16_t i = 0; i < node->n_operands; i++) {
@@ -106,8 +104,8 @@ static bool results_fit(const rule_builder *b, rule_match *m, const bool *late) 
     return true;
 }
 
-/* `old` becomes a result of the node that made `fresh`; `fresh` becomes one of old's former producer and dies with
- * that. */
+/* `old` becomes a result of the node that made `fresh`; `fresh` becomes one of old's former producer and is erased
+ * with it. */
 static void take_over(tc_value *old, tc_value *fresh) {
     tc_node *made = fresh->producer, *gone = old->producer;
     uint32_t index = fresh->out_index, old_index = old->out_index;
@@ -120,7 +118,7 @@ static void take_over(tc_value *old, tc_value *fresh) {
     fresh->out_index = old_index;
 }
 
-/* Later nodes first, so that users go before what they use. */
+/* Later nodes first, so that readers are erased before producers. */
 static void erase_unused(const rule_match *m) {
     tc_node *order[RULE_MAX_NODES];
     unsigned n = 0;
@@ -142,13 +140,13 @@ static void erase_unused(const rule_match *m) {
             used |= order[i]->outputs[k] && tc_value_is_used(order[i]->outputs[k]);
         if (used)
             continue;
-        if (m->rule->set->forward_end == order[i]) /* what replaces it stands before it */
+        if (m->rule->set->forward_end == order[i]) /* its replacement is before it */
             m->rule->set->forward_end = order[i]->prev;
         tc_node_erase(order[i]);
     }
 }
 
-/* Shape and Size of a value inside the match read it from a parameter of the same shape. */
+/* If a Shape or Size reads a value inside the match, it reads a parameter of the same shape instead. */
 static void redirect_shape_uses(const rule_match *m) {
     for (uint16_t n = 0; n < m->rule->n_match; n++)
         for (uint32_t i = 0; m->nodes[n] && i < m->nodes[n]->n_outputs; i++) {
@@ -215,7 +213,7 @@ tc_status rule_replace(tc_ctx *ctx, rule_match *m, bool *out_done) {
     return TC_OK;
 }
 
-/* --- to a fixpoint ---------------------------------------------------------------------------- */
+/* --- until nothing changes -------------------------------------------------------------------- */
 
 typedef struct sweep {
     tc_pass_env *env;
@@ -269,7 +267,7 @@ static tc_status sweep_once(sweep *s, tc_graph *graph) {
     return status;
 }
 
-/* After the last sweep: why each candidate that is left was not taken. */
+/* After the last sweep: reports why each remaining candidate did not match. */
 static void explain_rest(sweep *s, tc_graph *graph) {
     TC_FOR_NODES(node, graph) {
         const rule_bucket *bucket = rule_bucket_of(s->set->anchors, node->domain, node->op_type);
@@ -307,9 +305,9 @@ static tc_status apply_graph(sweep *s, tc_graph *graph) {
             break;
     }
     s->set->exhausted = true;
-    tc_warn(s->env->ctx, NULL, "rules came to no end after %llu rewrites: rule %s (%s:%u) was applied last",
+    tc_warn(s->env->ctx, NULL, "rules did not end after %llu rewrites: rule %s (%s:%u) was applied last",
             (unsigned long long)(s->rewrites - before), s->last->name, s->last->file, s->last->loc.line);
-    tc_hint(s->env->ctx, "two rules may undo each other; --disable=%s leaves it out", s->last->name);
+    tc_hint(s->env->ctx, "two rules may undo each other; --disable=%s turns this one off", s->last->name);
     return TC_OK;
 }
 
@@ -381,7 +379,7 @@ tc_status tc_rules_load_file(tc_ctx *ctx, const char *path, tc_rule_set *set) {
     tc_let_go(&held);
     tc_file_close(&file);
     if (strlen(text) != n)
-        return tc_error(ctx, TC_BAD_INPUT, NULL, "'%s' holds a NUL: it is no rules file", tc_quote(ctx, path));
+        return tc_error(ctx, TC_BAD_INPUT, NULL, "'%s' holds a NUL byte: it is not a rules file", tc_quote(ctx, path));
     uint32_t built_in = set->n_functions;
     set->of_user = true;
     tc_status parsed = tc_rules_parse(ctx, text, path, set);
@@ -389,10 +387,9 @@ tc_status tc_rules_load_file(tc_ctx *ctx, const char *path, tc_rule_set *set) {
     TC_TRY(parsed);
     if (set->n_functions == built_in)
         return TC_OK;
-    tc_status status =
-        tc_error(ctx, TC_UNSUPPORTED, NULL, "'%s' defines a function: only the rules files that are built in may",
-                 tc_quote(ctx, path));
-    tc_hint(ctx, "put the function into the model, where calls of it find it");
+    tc_status status = tc_error(ctx, TC_UNSUPPORTED, NULL, "'%s' defines a function: only built-in rules files may",
+                                tc_quote(ctx, path));
+    tc_hint(ctx, "put the function into the model");
     return status;
 }
 

@@ -1,7 +1,7 @@
-/* compile.c: checks a parsed rule and lays out the walk: the last statement of the match block is the anchor, what it
- * reaches through operands is found going up from it, and every other statement is found going down, among the users of
- * a value bound before (`down`, in order). Rules are then filed under the ops that their anchor may be, so that a node
- * of the graph meets only rules that could begin there. */
+/* compile.c: checks a parsed rule and plans its match. The last statement of the match block is the anchor.
+ * Statements that it reaches through operands are found from it upwards. Every other statement is found downwards,
+ * among the users of a bound value (`down`, in order). Rules are then sorted by the possible ops of their anchor, so
+ * that a node of the graph is tried only with rules that could begin there. */
 #include "rule_ir.h"
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,7 @@ const rule_bucket *rule_bucket_of(const tc_map *buckets, const char *domain, con
     return n > 0 && (size_t)n < sizeof key ? tc_map_get(buckets, key) : NULL;
 }
 
-/* By falling benefit, in order of the text where it is equal. */
+/* By falling benefit; equal ones in the order of the text. */
 static void file_under(tc_rule_set *set, tc_map *buckets, const rule_op *op, tc_rule *rule) {
     const char *key = tc_arena_printf(set->arena, "%s.%s", op->domain, op->name);
     rule_bucket *bucket = tc_map_get(buckets, key);
@@ -44,7 +44,7 @@ static void file_under(tc_rule_set *set, tc_map *buckets, const rule_op *op, tc_
     bucket->rules[at] = rule;
 }
 
-/* --- the walk --------------------------------------------------------------------------------- */
+/* --- the order of matching -------------------------------------------------------------------- */
 
 typedef struct walk {
     const tc_rule *rule;
@@ -80,7 +80,7 @@ static void reach(walk *w, uint16_t index) {
         w->reached[node->spare + i - 2] = true;
 }
 
-/* How many operands of an unreached node are known: the more, the fewer users have to be tried. */
+/* The number of known operands of an unreached node: the more, the fewer users have to be tried. */
 static unsigned known_operands(const walk *w, const rule_node *node) {
     unsigned n = 0;
     for (uint16_t i = 0; i < node->n_operands; i++) {
@@ -96,7 +96,7 @@ static tc_status lay_out(tc_lexer *lx, tc_rule_set *set, tc_rule *rule) {
     rule->anchor = (uint16_t)(rule->n_match - 1);
     if (rule->match[rule->anchor].optional)
         return rule_error(lx, rule->match[rule->anchor].loc,
-                          "the last statement is where matching starts and cannot be optional");
+                          "matching starts at the last statement, so it cannot be optional");
     rule->down = TC_NEW_ARRAY(set->arena, uint16_t, rule->n_match);
     reach(&w, rule->anchor);
     for (;;) {
@@ -127,7 +127,7 @@ static tc_status lay_out(tc_lexer *lx, tc_rule_set *set, tc_rule *rule) {
 static tc_status check_match(tc_lexer *lx, tc_rule *rule) {
     if (rule->n_match == 0)
         return rule_error(lx, rule->loc, "rule '%s' matches nothing", rule->name);
-    for (uint16_t n = 0; n < rule->n_match; n++) /* all but the first result of a node that is left out are unbound */
+    for (uint16_t n = 0; n < rule->n_match; n++) /* if the node is absent, all results but the first are unbound */
         for (uint16_t i = 1; rule->match[n].optional && i < rule->match[n].n_outputs; i++)
             if (rule->match[n].outputs[i] != RULE_NONE)
                 rule->names[rule->match[n].outputs[i]].optional = true;
@@ -150,7 +150,8 @@ static tc_status check_build_name(tc_lexer *lx, const tc_rule *rule, const rule_
         return rule_error(lx, operand->loc, "'%s' is used before the right side defines it", name->text);
     if (name->build == RULE_NONE && name->node != RULE_NONE && !name->is_out)
         return rule_error(lx, operand->loc,
-                          "'%s' is inside the match and gone after it: make it a result, or compute it again",
+                          "'%s' is inside the match and removed by it: make it a result, or compute it on "
+                          "the right side",
                           name->text);
     return TC_OK;
 }

@@ -25,8 +25,8 @@ static tc_value *make_constant(rule_builder *b, const tc_tensor *tensor, const c
 
 /* --- literals --------------------------------------------------------------------------------- */
 
-/* The element type that a literal among these operands takes: that of the first operand of numbers. Where's
- * condition and indices are no guide. */
+/* The element type of a literal among these operands: that of the first operand of numbers. Where's condition and
+ * indices do not count. */
 static tc_dtype literal_dtype(const rule_builder *b, const rule_node *node, const rule_operand *literal) {
     bool is_where = node->calc == CALC_NODE && !strcmp(node->ops[0].name, "Where");
     bool elementwise =
@@ -44,7 +44,7 @@ static tc_dtype literal_dtype(const rule_builder *b, const rule_node *node, cons
     return literal->integral ? TC_INT64 : TC_FLOAT;
 }
 
-/* A list with dims of matched values; guards see to it that they are numbers, and -1 leaves one to Reshape. */
+/* A list with dims of matched values. Guards ensure that they are numbers; -1 leaves one to Reshape. */
 static const int64_t *list_of(const rule_builder *b, const rule_operand *op, int64_t *list) {
     for (uint32_t i = 0; i < op->n_ints; i++) {
         const tc_value *value = op->sizes[i].name == RULE_NONE ? NULL : b->values[op->sizes[i].name];
@@ -100,8 +100,9 @@ static tc_status calc(rule_builder *b, const rule_node *node, tc_value **out_val
     const rule_name *root = &b->rule->names[node->root];
     if (!x || !y || x->dtype != y->dtype || (x->count != y->count && x->count != 1 && y->count != 1))
         return tc_error(b->ctx, TC_BAD_INPUT, b->anchor,
-                        "rule %s (%s:%u): '%s' computes on what is no constant of fitting shape", b->rule->name,
-                        b->rule->file, node->loc.line, root->text);
+                        "rule %s (%s:%u): '%s' computes with a value that is not a constant of a fitting "
+                        "shape",
+                        b->rule->name, b->rule->file, node->loc.line, root->text);
     const tc_tensor *shape = x->count >= y->count && x->rank >= y->rank ? x : y;
     tc_tensor *result = tc_tensor_create(b->graph->model, x->dtype, shape->rank, shape->dims, NULL);
     for (uint64_t i = 0; i < result->count; i++) {
@@ -112,7 +113,7 @@ static tc_status calc(rule_builder *b, const rule_node *node, tc_value **out_val
     return TC_OK;
 }
 
-/* Rules may be freed before the model: whatever goes into the model is copied. */
+/* Rules may be freed before the model, so everything that goes into the model is copied. */
 static const char *keep(tc_model *model, const char *text) { return *text ? tc_arena_strdup(model->arena, text) : ""; }
 
 /* --- attributes ------------------------------------------------------------------------------- */
@@ -138,7 +139,7 @@ static void set_literal(tc_node *to, const tc_attr *attr) {
     }
 }
 
-/* What a function makes of values of the match; false where its first operand is unbound. */
+/* The result of a function of matched values; false if its first operand is unbound. */
 static bool called_number(const rule_builder *b, const rule_attr *attr, double *out_number) {
     const tc_value *args[2] = {NULL, NULL};
     for (uint16_t i = 0; i < attr->n_factors; i++)
@@ -148,8 +149,8 @@ static bool called_number(const rule_builder *b, const rule_attr *attr, double *
     return args[0] != NULL;
 }
 
-/* A number that the match found: what a function says, or a product of constants of one element. Names that are unbound
- * count as 1; false where all are. */
+/* A number from the match: the result of a function, or a product of constants of one element. Unbound names count
+ * as 1; false if all are unbound. */
 static bool computed_number(const rule_builder *b, const rule_attr *attr, double *out_number) {
     bool any = false;
     *out_number = 1;
@@ -223,13 +224,13 @@ static bool is_read(const tc_rule *rule, uint16_t name) {
     return false;
 }
 
-/* A result of a rewrite that the matched node does not have, and that serves nothing else. */
+/* A result of a rewrite that the matched node lacks, and that nothing else uses. */
 static bool is_missing(const rule_builder *b, uint16_t name) {
     return !b->rule->gradient && b->rule->names[name].is_out && !b->values[name] && !is_read(b->rule, name);
 }
 
-/* Results that nobody asks for are absent, but keep their places, also at the end: function bodies need them counted.
- */
+/* Unused results are absent but keep their positions, also at the end, because function bodies need the right
+ * number. */
 static bool is_wanted(const rule_builder *b, const rule_node *node, uint16_t output) {
     if (output >= node->n_outputs)
         return output == 0;
@@ -237,7 +238,7 @@ static bool is_wanted(const rule_builder *b, const rule_node *node, uint16_t out
     return name != RULE_NONE && (!b->used || b->used[name]) && !is_missing(b, name);
 }
 
-/* A rule may make an op that only its user knows; the model must say which version of the op's domain is meant. */
+/* A rule may make an op that only its user knows. The model must import a version of the op's domain. */
 static tc_status check_domain(const rule_builder *b, const rule_node *node) {
     const rule_op *op = &node->ops[0];
     if (op->op || tc_model_opset(b->graph->model, op->domain) != 0)
@@ -245,7 +246,7 @@ static tc_status check_domain(const rule_builder *b, const rule_node *node) {
     tc_status status = tc_error(b->ctx, TC_BAD_INPUT, b->anchor,
                                 "rule %s (%s:%u) makes %s.%s, but the model imports no opset of domain '%s'",
                                 b->rule->name, b->rule->file, node->loc.line, op->domain, op->name, op->domain);
-    tc_hint(b->ctx, "import the domain in the model, or leave the rule out (--disable=%s)", b->rule->name);
+    tc_hint(b->ctx, "import the domain in the model, or turn the rule off (--disable=%s)", b->rule->name);
     return status;
 }
 
@@ -279,7 +280,7 @@ static tc_status build_call(rule_builder *b, const rule_node *node, uint16_t ind
         made->name = b->label;
     else if (b->rule->gradient)
         made->name = b->result[index] ? b->result[index]->name : "";
-    else /* node_names.c tells two of one name apart */
+    else /* node_names.c makes duplicate names unique */
         made->name = *b->label ? tc_arena_printf(model->arena, "%s/%s", b->label, op->name) : "";
     if (b->before)
         tc_node_insert_before(made, b->before);

@@ -1,5 +1,5 @@
-/* explain.c: what rules tell about themselves: how far a rule got at a node (--explain=RULE), how often rules were
- * tried and matched (--stats). */
+/* explain.c: reports about rules: how far a rule matched at a node (--explain=RULE), how often rules were tried and
+ * matched (--stats). */
 #include "rules.h"
 #include "rule_ir.h"
 #include <string.h>
@@ -15,8 +15,8 @@ bool tc_is_explained(const tc_options *options, const char *name) {
     return options->explain && (!strcmp(options->explain, "all") || !strcmp(options->explain, name));
 }
 
-/* Whether the rule got far enough to be meant: half of the nodes that it needs, and never its anchor alone where it
- * needs three. Each bias of a layer begins like a normalization, each product like attention. */
+/* Whether the rule matched far enough for the user to care: half of the nodes that it needs, and more than its
+ * anchor if it needs three. Each bias of a layer begins like a normalization, each product like attention. */
 static bool is_candidate(const match_failure *failure, const tc_rule *rule) {
     unsigned needed = 0;
     for (uint16_t i = 0; i < rule->n_match; i++)
@@ -31,7 +31,7 @@ void rule_explain(tc_ctx *ctx, const rule_match *match, const tc_node *anchor) {
     if (!is_candidate(failure, rule))
         return;
     if (failure->depth == 0) {
-        tc_note(ctx, NULL, "rule %s at %s \"%s\" gave up: too many ways to try", rule->name, op, label);
+        tc_note(ctx, NULL, "rule %s at %s \"%s\" gave up: too many alternatives", rule->name, op, label);
         return;
     }
     if (failure->node && failure->node != anchor)
@@ -71,8 +71,8 @@ void tc_rules_stats(tc_pass_env *env, tc_rule_set *set) {
 static void check_name(tc_pass_env *env, const char *option, const char *name) {
     if (tc_map_get(env->summary->rules_by_name, name))
         return;
-    tc_warn(env->ctx, NULL, "%s=%s: there is no rule of this name", option, tc_quote(env->ctx, name));
-    tc_hint(env->ctx, "--list-rules prints those that are built in");
+    tc_warn(env->ctx, NULL, "%s=%s: there is no rule with this name", option, tc_quote(env->ctx, name));
+    tc_hint(env->ctx, "--list-rules prints the built-in rules");
 }
 
 void tc_rules_check_names(tc_pass_env *env) {

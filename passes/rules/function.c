@@ -1,5 +1,5 @@
-/* function.c: `function ai.tempo.Op <attributes> (operands) => (results) { nodes }` in a rules file: what an op of ours
- * computes, as a function in ONNX text, beside the rules that make the op. The parser of rules only steps over it;
+/* function.c: `function ai.tempo.Op <attributes> (operands) => (results) { nodes }` in a rules file: the definition
+ * of an op of ours as a function in ONNX text, beside the rules that make the op. The parser of rules only skips it;
  * bodies.c asks for the text when a graph uses the op. */
 #include "passes/embedded/embedded.h"
 #include "parse.h"
@@ -7,7 +7,7 @@
 
 static const char keyword[] = "function", domain[] = TC_TEMPO_DOMAIN ".";
 
-/* The op, or one of its forms by suffix: GeluGrad_tanh. */
+/* The op, or one of its variants by suffix: GeluGrad_tanh. */
 static bool is_op(parser *p, const char *name) {
     size_t size = strcspn(name, "_");
     return tc_op_find(TC_TEMPO_DOMAIN, tc_arena_strndup(p->arena, name, size)) != NULL;
@@ -20,7 +20,7 @@ tc_status rule_parse_function(parser *p) {
     bool open = false;
     TC_TRY(rule_expect_name(p, "an op of " TC_TEMPO_DOMAIN, &name));
     if (strncmp(name, domain, strlen(domain)) != 0 || !is_op(p, name + strlen(domain)))
-        return FAIL_AT(p, loc, "'%s' is no op of " TC_TEMPO_DOMAIN, tc_quote(p->lx.ctx, name));
+        return FAIL_AT(p, loc, "'%s' is not an op of " TC_TEMPO_DOMAIN, tc_quote(p->lx.ctx, name));
     while (!open || depth > 0) {
         if (p->tok.kind == T_END)
             return FAIL(p, "the function '%s' has no end", name);
@@ -33,7 +33,7 @@ tc_status rule_parse_function(parser *p) {
     return TC_OK;
 }
 
-/* `ai.tempo.NAME` behind the keyword, which stands at the start of a line; or NULL. */
+/* `ai.tempo.NAME` after the keyword, which begins a line; or NULL. */
 static const char *find_clause(const char *text, const char *name) {
     size_t size = strlen(name);
     for (const char *line = text; line; line = strchr(line, '\n')) {

@@ -1,6 +1,6 @@
-/* functions.c: functions of the right side that compute an attribute of values of the match, by name, as in `<axis =
- * trailing(axes)>`. docs/how-it-works/rules.md tells them. */
-#include "sides.h"
+/* functions.c: functions of the right side that compute an attribute from matched values, by name, as in `<axis =
+ * trailing(axes)>`. docs/how-it-works/rules.md describes them. */
+#include "side_channels.h"
 #include "rule_ir.h"
 #include <string.h>
 
@@ -10,9 +10,9 @@ static double trailing(const tc_value *const *args) {
     return axes ? -(double)axes->count : -1;
 }
 
-static double side_capacity(const tc_value *const *args) { return (double)tc_side_capacity(args[0], args[1]); }
-static double side_least(const tc_value *const *args) { return tc_side_least(tc_value_dtype(args[0])); }
-static double side_limit(const tc_value *const *args) { return tc_side_limit(tc_value_dtype(args[0])); }
+static double side_capacity(const tc_value *const *args) { return (double)tc_side_channel_capacity(args[0], args[1]); }
+static double side_least(const tc_value *const *args) { return tc_side_channel_least(tc_value_dtype(args[0])); }
+static double side_limit(const tc_value *const *args) { return tc_side_channel_limit(tc_value_dtype(args[0])); }
 
 static const rule_function functions[] = {
     {"side_capacity", 2, side_capacity},

@@ -1,9 +1,9 @@
-/* guards.c: the conditions that a pattern cannot say, by the names that `where` calls them. A guard looks only at the
- * values that a match has bound; a guard of an unbound optional name holds (`absent_ok` says otherwise). */
+/* guards.c: conditions that a pattern cannot express, by their names in `where`. A guard looks only at the values
+ * that a match has bound. A guard of an unbound optional name holds (`absent_ok` says otherwise). */
 #include "compiler/memory/late_reads.h"
 #include "../../compiler/memory/storage.h"
 #include "compiler/shape/shape.h"
-#include "sides.h"
+#include "side_channels.h"
 #include "rule_ir.h"
 #include <math.h>
 #include <string.h>
@@ -135,7 +135,7 @@ static bool every_element(const guard_call *call, uint64_t most_bytes, bool (*ho
     return true;
 }
 
-/* Its reciprocal is exact and normal in every float type we have. */
+/* Whether its reciprocal is exact and normal in every supported float type. */
 static bool is_pow2(double x) {
     int exponent;
     double mantissa = frexp(fabs(x), &exponent);
@@ -155,7 +155,7 @@ static bool are_flags(const guard_call *call) { return every_element(call, MOST_
 /* The exponent of the least normal number of a float type. */
 static int least_exponent(tc_dtype dtype) { return dtype == TC_DOUBLE ? -1022 : dtype == TC_FLOAT16 ? -14 : -126; }
 
-/* 1 / c keeps its digits in the type, and is finite: neither 0 nor a subnormal number, nor too large. */
+/* Whether 1 / c keeps its digits in the type, and is finite: not 0, not subnormal, not too large. */
 static bool all_invertible(const guard_call *call) {
     const tc_tensor *tensor = constant_of(call, 0);
     if (!tensor || !tc_dtype_is_float(tensor->dtype) || tensor->count == 0 || tensor->bytes > MOST_BYTES)
@@ -175,8 +175,8 @@ static bool is_below(const guard_call *call) {
 
 /* --- axes ------------------------------------------------------------------------------------- */
 
-/* How many axes a constant list names when they are the last of `rank`, each once, in any order; 0 else. Without a rank
- * they must be counted from the end. */
+/* The number of axes in a constant list if they are the last of `rank`, each once, in any order; else 0. Without a
+ * rank they must be counted from the end. */
 static int trailing_count(const tc_tensor *axes, int rank) {
     uint64_t seen = 0;
     if (!axes || axes->dtype != TC_INT64 || axes->rank > 1 || axes->count == 0 || axes->count > TC_MAX_RANK)
@@ -196,7 +196,8 @@ static bool are_trailing(const guard_call *call) {
     return trailing_count(constant_of(call, 0), tc_value_rank(guard_value(call, 1))) > 0;
 }
 
-/* The axes of `rank` that a constant list names, as bits; 0 where it names none, another, or is no constant. */
+/* The axes of `rank` in a constant list, as bits; 0 if there are none, if one is out of range, or if the list is no
+ * constant. */
 static uint64_t axes_named(const tc_tensor *axes, int rank) {
     uint64_t seen = 0;
     for (uint64_t i = 0; axes && axes->dtype == TC_INT64 && i < axes->count; i++) {
@@ -209,7 +210,7 @@ static uint64_t axes_named(const tc_tensor *axes, int rank) {
     return seen;
 }
 
-/* The first list of axes of x names all that the second does, and that one names some. */
+/* The first list of axes of x contains all of the second, which is not empty. */
 static bool covers_axes(const guard_call *call) {
     int rank = tc_value_rank(guard_value(call, 2));
     uint64_t wide = axes_named(constant_of(call, 0), rank), narrow = axes_named(constant_of(call, 1), rank);
@@ -221,7 +222,7 @@ static bool same_count(const guard_call *call) {
     return a && b && a->count == b->count;
 }
 
-/* The shape of `v` is that of the axes of x that a list names. */
+/* The shape of `v` is the shape of x along the listed axes. */
 static bool spans_axes(const guard_call *call) {
     const tc_value *v = guard_value(call, 0), *x = guard_value(call, 1);
     int rank_x = tc_value_rank(x), n = trailing_count(constant_of(call, 2), rank_x);
@@ -306,7 +307,7 @@ static bool is_needed_late(const guard_call *call) {
 
 static bool lasts(const guard_call *call) { return is_needed_late(call) || tc_is_shown(guard_value(call, 0)); }
 
-/* Whether a scale or bias has the shape that the node normalizes, and the type: nothing of it is broadcast or cast. */
+/* Whether a scale or bias has the shape and the type of the normalized dims: no broadcast, no cast. */
 static bool is_whole(const tc_node *node, const tc_value *value) {
     const tc_value *x = tc_input(node, 0);
     int64_t axis = tc_attr_int(node, "axis", -1);
@@ -315,11 +316,11 @@ static bool is_whole(const tc_node *node, const tc_value *value) {
            tc_value_dtype(value) == tc_value_dtype(x) && equal_dims(value, 0, x, first, rank);
 }
 
-/* Room for a quarter of the channels at most: keeping x-hat itself costs little more then. */
+/* Capacity for at most a quarter of the channels; beyond that, keeping x-hat itself costs little more. */
 static bool has_few_sides(const guard_call *call) {
     const tc_value *y = guard_value(call, 0), *scale = guard_value(call, 1),
                    *bias = call->guard->n_args > 2 ? guard_value(call, 2) : NULL;
-    int64_t capacity = tc_side_capacity(scale, bias), n = 1;
+    int64_t capacity = tc_side_channel_capacity(scale, bias), n = 1;
     if (!y->producer || capacity == 0 || !is_whole(y->producer, scale) || (bias && !is_whole(y->producer, bias)))
         return false;
     for (int i = 0; i < tc_value_rank(scale); i++)

@@ -1,5 +1,5 @@
-/* guards_scores.c: guards of rules that bring attention's scores into one spelling (maps.rules, scores.rules): where a
- * value comes from and goes to, and what of two shapes is the same. */
+/* guards_scores.c: guards of rules that bring attention's scores into one spelling (maps.rules, scores.rules): the
+ * producers and readers of a value, and comparisons of shapes. */
 #include "compiler/contents/contents.h"
 #include "compiler/shape/shape.h"
 #include "rule_ir.h"
@@ -41,8 +41,8 @@ bool guard_is_scored(const guard_call *call) { return tc_leads_to_softmax(guard_
 
 static tc_dim from_end(const tc_value *value, int i) { return value->type->dims[tc_value_rank(value) - i]; }
 
-/* Dims of the first that are not 1 are counted from the end, and lie where the other two agree: what broadcasts to one
- * broadcasts to its view just so. */
+/* Dims of the first that are not 1, counted from the end, lie where the other two agree: if it broadcasts to one, it
+ * broadcasts to its view in the same way. */
 bool guard_is_in_tail(const guard_call *call) {
     const tc_value *x = guard_value(call, 0), *a = guard_value(call, 1), *b = guard_value(call, 2);
     int rank = tc_value_rank(x), rank_a = tc_value_rank(a), rank_b = tc_value_rank(b);
@@ -56,7 +56,7 @@ bool guard_is_in_tail(const guard_call *call) {
     return fits;
 }
 
-/* A target of Reshape that names each dim, or leaves it to be computed: no 0, which would copy one of the operand. */
+/* A target of Reshape that gives each dim, or leaves it to be computed: no 0, which would copy one of the operand. */
 bool guard_is_named(const guard_call *call) {
     tc_value *target = guard_value(call, 0);
     const tc_contents *contents = tc_value_contents(target->graph->model, target);
@@ -74,7 +74,7 @@ bool guard_is_column(const guard_call *call) {
     return rank == 0 || (rank > 0 && tc_dim_equal(from_end(value, 1), tc_dim_const(1)));
 }
 
-/* What a scale by a constant, or a view, is of; NULL: the node is neither. */
+/* The operand of a scale by a constant, or of a view; NULL: the node is neither. */
 static const tc_value *without_scale(const tc_node *node) {
     if (tc_node_is(node, "", "Reshape"))
         return tc_input(node, 0);

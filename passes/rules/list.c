@@ -4,7 +4,7 @@
 #include "rule_ir.h"
 #include <string.h>
 
-/* Gradient rules of one op have one name and follow each other: a run of names, in lines of up to 100 columns. */
+/* Gradient rules of one op share a name and follow each other: they become one entry, in lines of up to 100 columns. */
 static void list_gradients(const tc_rule *rule, FILE *out) {
     size_t column = 0;
     const char *last = "";

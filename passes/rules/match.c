@@ -1,10 +1,8 @@
-/* match.c: binds a rule to the graph around one node by backtracking. What is still to be matched is a list of goals
- * (an operand of the pattern, the value that should fit it) on the C stack; a choice (order of commutative operands,
- * optional node present or absent, which user) tries the rest of the list for each alternative and undoes its bindings
- * by a trail.
- *
+/* match.c: binds a rule to the graph around one node by backtracking. Open tasks are a list of goals (an operand of the
+ * pattern, the value that should match it) on the C stack. A choice (order of commutative operands, optional node
+ * present or absent, which user) tries the rest of the list for each alternative and undoes its bindings by a trail.
  * Time per candidate has a fixed bound (`fuel`, and at most USERS_TRIED users of a value), so a pass over a graph is
- * linear in its size whatever the graph. */
+ * linear in its size for any graph. */
 #include "rule_ir.h"
 #include <math.h>
 #include <stdarg.h>
@@ -16,8 +14,8 @@ enum { USERS_TRIED = 64 };
 typedef struct goal {
     const rule_operand *operand;
     tc_value *value;
-    uint16_t node;    /* whose operand it is */
-    uint32_t factors; /* several bits: no operand, but the product of these operands of `node` */
+    uint16_t node;    /* the node whose operand it is */
+    uint32_t factors; /* several bits: not one operand, but the product of these operands of `node` */
     const struct goal *next;
 } goal;
 
@@ -25,7 +23,7 @@ static bool solve(rule_match *m, const goal *goals, uint16_t down);
 
 /* --- failures and the trail ------------------------------------------------------------------- */
 
-/* Notes the failure when it is the deepest so far; false, so that `return miss(...)` reads well. */
+/* Records the failure if it is the deepest so far; returns false, so that `return miss(...)` reads well. */
 static bool miss(rule_match *m, rule_loc loc, const char *step, const tc_node *node, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 static bool miss(rule_match *m, rule_loc loc, const char *step, const tc_node *node, const char *fmt, ...) {
@@ -78,8 +76,8 @@ bool rule_same_constant(const tc_value *a, const tc_value *b) {
            !memcmp(s->data, t->data, s->bytes);
 }
 
-/* Literals are decimal: 0.70710678 stands for the nearest number of the constant's own type too. Those written as
- * integers mean just that number. */
+/* Literals are decimal: 0.70710678 also stands for the nearest number of the constant's own type. Literals written
+ * as integers stand for that number alone. */
 static bool is_near(double value, double want, tc_dtype dtype) {
     double tolerance = dtype == TC_FLOAT16 ? 0x1p-10 : dtype == TC_BFLOAT16 ? 0x1p-7 : RULE_TOLERANCE;
     return value == want || (isnan(value) && isnan(want)) || fabs(value - want) <= tolerance * fabs(want);
@@ -110,7 +108,7 @@ static bool match_ints(rule_match *m, const goal *g) {
 
 /* --- attributes ------------------------------------------------------------------------------- */
 
-/* Defaults of absent attributes (onnx/defs), of those that rules ask for. */
+/* Defaults of absent attributes (onnx/defs), for attributes that rules use. */
 static const struct {
     const char *op, *attr;
     double number;
@@ -246,7 +244,7 @@ static const rule_operand *first_factor(const rule_node *pattern, uint32_t facto
     return &pattern->operands[i];
 }
 
-/* Whether a value looks like what an operand of the pattern asks for, at first sight. */
+/* A quick check whether a value can match an operand of the pattern. */
 static bool looks_right(const rule_match *m, const rule_operand *operand, const tc_value *value) {
     uint16_t made_by = operand->kind == OPERAND_NODE ? operand->index : RULE_NONE;
     for (uint16_t i = 0; operand->kind == OPERAND_CHOICE && i < operand->n_choices; i++)
@@ -263,8 +261,8 @@ static bool looks_right(const rule_match *m, const rule_operand *operand, const 
     return made_by != RULE_NONE && value->producer && has_op(&m->rule->match[made_by], value->producer);
 }
 
-/* The order to try first: the likelier one, so that an optional node is not left out because of the order, and so that
- * --explain tells of the failure that the author means. */
+/* The order to try first: the likelier one. Then no optional node is left out because of the order, and --explain
+ * reports the failure that the author means. */
 static unsigned first_order(const rule_match *m, const rule_node *pattern, const tc_node *node) {
     int score[2] = {0, 0};
     for (unsigned order = 0; order < 2; order++)
@@ -273,7 +271,7 @@ static unsigned first_order(const rule_match *m, const rule_node *pattern, const
     return score[1] > score[0];
 }
 
-/* Binds the operands in `factors` of a product to what the two operands of `node` are made of. */
+/* Binds the operands in `factors` of a product to the factors of the two operands of `node`. */
 static bool split_product(rule_match *m, uint16_t index, uint32_t factors, tc_node *node, const goal *rest,
                           uint16_t down) {
     const rule_node *pattern = &m->rule->match[index];
@@ -288,7 +286,7 @@ static bool split_product(rule_match *m, uint16_t index, uint32_t factors, tc_no
     return false;
 }
 
-/* An inner node of a product: the value must come from the op, and nothing else may use it, which escapes() sees to. */
+/* An inner node of a product: the op must make the value, and escapes() checks that nothing else uses it. */
 static bool match_product(rule_match *m, const goal *g, uint16_t down) {
     const rule_node *pattern = &m->rule->match[g->node];
     uint16_t slot = pattern->spare, mark = m->n_trail;
@@ -351,8 +349,8 @@ static bool make_absent(rule_match *m, uint16_t name) {
     return m->state[name] == NAME_ABSENT;
 }
 
-/* Leaves an optional node out: its first result is its first operand, its other results and the optional names among
- * its other operands are unbound. `value` is what stands for the first result. */
+/* Leaves an optional node out: `value` is its first operand and becomes its first result. Its other results, and the
+ * optional names among its other operands, are unbound. */
 static bool skip_node(rule_match *m, uint16_t index, tc_value *value, const goal *rest, uint16_t down) {
     const rule_node *pattern = &m->rule->match[index];
     uint16_t mark = m->n_trail;
@@ -482,7 +480,7 @@ static bool is_matched(const rule_match *m, const tc_node *node) {
     return false;
 }
 
-/* Matched nodes that stay: what a kept result (one that the right side does not define) is made from. */
+/* Matched nodes that stay: those that compute a kept result, which the right side does not define. */
 static void mark_kept(const rule_match *m, bool kept[RULE_MAX_NODES]) {
     const tc_rule *rule = m->rule;
     for (uint16_t i = 0; i < rule->n_outs; i++) {
@@ -509,7 +507,7 @@ static bool is_out(const rule_match *m, const tc_value *value) {
     return false;
 }
 
-/* A value of the same shape that outlives the match and is there before `user`, for uses that read a shape only. */
+/* A value of the same shape that outlives the match and comes before `user`, for uses that read a shape only. */
 tc_value *rule_shape_twin(const rule_match *m, const tc_value *value, const tc_node *user) {
     int rank = tc_value_rank(value);
     for (uint16_t i = 0; rank != TC_RANK_UNKNOWN && i < m->rule->n_params; i++) {
@@ -549,7 +547,7 @@ static bool escapes(rule_match *m) {
 
 static bool finish(rule_match *m) {
     unsigned depth = m->depth;
-    m->depth += RULE_MAX_NODES; /* the pattern fits: nothing gets deeper than what comes now */
+    m->depth += RULE_MAX_NODES; /* the pattern matches: later failures are the deepest */
     const rule_guard *guard = guards_failing(m->rule, m->values, NULL);
     bool good = !guard && !escapes(m);
     if (guard)

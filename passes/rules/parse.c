@@ -35,7 +35,7 @@ static tc_status add_name(parser *p, const char *text, rule_loc loc, uint16_t *o
     if (rule->n_names == RULE_MAX_NAMES)
         return FAIL_AT(p, loc, "more than %d names in one rule", RULE_MAX_NAMES);
     if (strchr(text, '.'))
-        return FAIL_AT(p, loc, "'%s' is no name of a value: names have no dots", tc_quote(p->lx.ctx, text));
+        return FAIL_AT(p, loc, "'%s' is not a name of a value: names have no dots", tc_quote(p->lx.ctx, text));
     rule->names = tc_arena_grow(p->arena, rule->names, sizeof *rule->names, &p->cap_names, rule->n_names + 1u);
     rule->names[rule->n_names] =
         (rule_name){.text = text, .node = RULE_NONE, .build = RULE_NONE, .input = -1, .loc = loc};
@@ -126,7 +126,7 @@ static tc_status check_product(parser *p, rule_node *node) {
     if (!node->product)
         return TC_OK;
     if (!node->commutative || node->n_ops > 1 || node->n_attrs || node->n_operands < 3 || node->n_operands > 6)
-        return FAIL_AT(p, node->loc, "'*' stands behind one commutative op without attributes, of 3 to 6 operands");
+        return FAIL_AT(p, node->loc, "'*' follows one commutative op without attributes, with 3 to 6 operands");
     for (uint16_t i = 2; i < node->n_operands; i++) {
         uint16_t index;
         TC_TRY(add_node(p, &inner, &index));
@@ -183,7 +183,7 @@ static bool starts_call(const parser *p) {
            rule_is_punct(p, "*");
 }
 
-/* A name, as written on the right of '=' or inside a call. */
+/* A name, to the right of '=' or inside a call. */
 static tc_status use_name(parser *p, const char *name, rule_loc loc, rule_operand *operand) {
     operand->kind = OPERAND_NAME;
     operand->index = rule_find_name(p->rule, name);
@@ -246,7 +246,7 @@ static tc_status parse_operand(parser *p, rule_operand *operand) {
     }
     if (!strcmp(name, "_")) {
         operand->kind = OPERAND_ANY;
-        return p->building ? FAIL_AT(p, loc, "'_' is no value") : TC_OK;
+        return p->building ? FAIL_AT(p, loc, "'_' is not a value") : TC_OK;
     }
     return use_name(p, name, loc, operand);
 }
@@ -291,7 +291,7 @@ static tc_status parse_statement(parser *p) {
     rule_operand value;
     uint16_t before = p->building ? p->rule->n_build : p->rule->n_match;
     TC_TRY(parse_operand(p, &value));
-    if (value.kind == OPERAND_NODE) { /* it was just added, last */
+    if (value.kind == OPERAND_NODE) { /* it was just added, as the last one */
         index = value.index;
         TC_ASSERT(index >= before);
     } else {
@@ -370,14 +370,14 @@ static tc_status check_guard(parser *p, rule_guard *guard) {
         if (!*want)
             return FAIL_AT(p, guard->loc, "too many arguments for guard '%s'", guard->row->name);
         if (*want == 'v' && arg->name == RULE_NONE)
-            return FAIL_AT(p, guard->loc, "argument %u of '%s' is no name of the match", i + 1u, guard->row->name);
+            return FAIL_AT(p, guard->loc, "argument %u of '%s' is not a name of the match", i + 1u, guard->row->name);
         bool dims = *want == 'd' || *want == 'x';
         if ((dims || *want == 'n') && arg->kind != GUARD_NUMBER)
-            return FAIL_AT(p, guard->loc, "argument %u of '%s' is no number", i + 1u, guard->row->name);
+            return FAIL_AT(p, guard->loc, "argument %u of '%s' is not a number", i + 1u, guard->row->name);
         if (dims)
             TC_TRY(check_dims(p, guard, *want, i));
         if (*want == 's' && arg->kind == GUARD_NUMBER)
-            return FAIL_AT(p, guard->loc, "argument %u of '%s' is no word", i + 1u, guard->row->name);
+            return FAIL_AT(p, guard->loc, "argument %u of '%s' is not a word", i + 1u, guard->row->name);
         if (want[1] != '*')
             want++;
     }
@@ -417,7 +417,7 @@ static tc_status parse_where(parser *p) {
 
 /* --- rules ------------------------------------------------------------------------------------ */
 
-/* `out_of`: the parameter that roundings are measured by, whose name is not known yet. */
+/* `out_of`: the parameter that scales roundings, whose name is not known yet. */
 static tc_status parse_flags(parser *p, const char **out_of) {
     tc_rule *rule = p->rule;
     for (;;) {
@@ -462,7 +462,7 @@ static tc_status parse_rule(parser *p) {
     TC_TRY(parse_names(p, true, &rule->params, &rule->n_params, ")"));
     rule->rounds_of = rounds_of ? rule_find_name(rule, rounds_of) : RULE_NONE;
     if (rounds_of && rule->rounds_of == RULE_NONE)
-        return FAIL_AT(p, rule->loc, "rule '%s' rounds by '%s', which is no parameter", rule->name, rounds_of);
+        return FAIL_AT(p, rule->loc, "rule '%s' rounds by '%s', which is not a parameter", rule->name, rounds_of);
     TC_TRY(rule_expect_punct(p, "=>"));
     TC_TRY(rule_expect_punct(p, "("));
     TC_TRY(parse_names(p, false, &rule->outs, &rule->n_outs, ")"));

@@ -1,10 +1,10 @@
-/* parse.h: what the files of the parser of rules share. parse.c reads rules and statements, parse_attr.c attributes and
- * lists of numbers, parse_token.c tokens, parts.c named parts. Inside passes/rules/ only. */
+/* parse.h: shared parts of the rule parser. parse.c reads rules and statements, parse_attr.c attributes and lists of
+ * numbers, parse_token.c tokens, parts.c named parts. Inside passes/rules/ only. */
 #ifndef TC_RULES_PARSE_H
 #define TC_RULES_PARSE_H
 #include "rule_ir.h"
 
-/* A token as the rule language sees it: names hold their dots (ai.tempo.GeluGrad, y.axis). */
+/* A token of the rule language: names include their dots (ai.tempo.GeluGrad, y.axis). */
 typedef enum token_kind { T_END, T_NAME, T_NUMBER, T_STRING, T_PUNCT } token_kind;
 
 typedef struct rule_token {
@@ -52,19 +52,19 @@ typedef struct parser {
     const rule_use *use; /* the use whose text is read */
 } parser;
 
-/* A mistake at the token in hand, or at another place. */
+/* A mistake at the current token, or at another place. */
 #define FAIL(p, ...) rule_error(&(p)->lx, (p)->tok.loc, __VA_ARGS__)
 #define FAIL_AT(p, loc, ...) rule_error(&(p)->lx, loc, __VA_ARGS__)
 
 /* --- tokens: parse_token.c -------------------------------------------------------------------- */
-tc_status rule_next(parser *p);               /* the next token comes into hand */
-const char *rule_token_text(const parser *p); /* the token in hand, for messages */
+tc_status rule_next(parser *p);               /* advances to the next token */
+const char *rule_token_text(const parser *p); /* the current token, for messages */
 bool rule_is_punct(const parser *p, const char *text);
 bool rule_is_word(const parser *p, const char *text);
 tc_status rule_expect(parser *p, token_kind kind, const char *text);
 tc_status rule_expect_punct(parser *p, const char *text);
 tc_status rule_expect_name(parser *p, const char *what, const char **out_text);
-tc_status rule_take(parser *p, const char *text, bool *out_taken); /* the mark, if it is in hand */
+tc_status rule_take(parser *p, const char *text, bool *out_taken); /* takes the mark if it is the current token */
 
 uint16_t rule_find_name(const tc_rule *rule, const char *text); /* RULE_NONE: the rule has no such name. parse.c */
 
@@ -75,12 +75,12 @@ tc_status rule_check_parts(parser *p); /* each is used */
 tc_status rule_expand(parser *p, bool *out_entered);
 tc_status rule_parse_guards(parser *p); /* parse.c */
 
-/* `function ai.tempo.Op ... {...}`, behind the keyword: steps over it. function.c */
+/* `function ai.tempo.Op ... {...}`, after the keyword: skips it. function.c */
 tc_status rule_parse_function(parser *p);
 
 /* --- parse_attr.c ----------------------------------------------------------------------------- */
-/* `[1, 2]`, with dim(x, 0) on the right side. `out_sizes` may be NULL: numbers only then, as in a match or an
- * attribute. */
+/* `[1, 2]`, with dim(x, 0) on the right side. `out_sizes` may be NULL: then only numbers are allowed, as in a match
+ * or an attribute. */
 tc_status rule_parse_ints(parser *p, const int64_t **out_ints, const rule_size **out_sizes, uint32_t *out_n);
 /* `<name = value, ...>`, or nothing. The node has its ops. */
 tc_status rule_parse_attrs(parser *p, rule_node *node);

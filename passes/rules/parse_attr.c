@@ -1,6 +1,6 @@
-/* parse_attr.c: attributes of a call in a rule, `<axis = -1, epsilon = @, scale = a * b>`, and lists of numbers. A
- * match says values; the right side may also copy attributes of matched nodes and compute numbers from constants that
- * the match has bound. */
+/* parse_attr.c: attributes of a call in a rule, `<axis = -1, epsilon = @, scale = a * b>`, and lists of numbers. In
+ * a match they are values; the right side may also copy attributes of matched nodes and compute numbers from matched
+ * constants. */
 #include "parse.h"
 #include <string.h>
 
@@ -129,7 +129,7 @@ static bool names_function(const parser *p) {
     return rule_find_name(p->rule, p->tok.text) == RULE_NONE && rule_function_find(p->tok.text);
 }
 
-/* A function, or names joined by `*` and `/`: numbers that the match has found. */
+/* A function, or names joined by `*` and `/`: numbers from the match. */
 static tc_status parse_computed(parser *p, rule_attr *attr) {
     size_t cap = 0;
     bool times = true, divided = false;

@@ -1,5 +1,5 @@
-/* parse_token.c: the bytes of a rule file as the tokens of the rule language, which are those of ONNX text
- * (compiler/text/lexer.h) with names joined over their dots; and what is said of a token that does not fit. */
+/* parse_token.c: the bytes of a rule file as tokens of the rule language, which are those of ONNX text
+ * (compiler/text/lexer.h) with names joined over their dots; and the errors for unexpected tokens. */
 #include "parse.h"
 #include <stdarg.h>
 #include <string.h>
@@ -15,7 +15,7 @@ tc_status rule_error(tc_lexer *lx, rule_loc loc, const char *fmt, ...) {
     return tc_lexer_error_at(&whole, loc, TC_BAD_INPUT, "%s", text);
 }
 
-/* Joins IDENT ('.' IDENT)* where nothing stands between. */
+/* Joins IDENT ('.' IDENT)* if there is no space between them. */
 static tc_status next_name(parser *p) {
     const char *start = p->lx.token.start, *end;
     p->tok.kind = T_NAME;

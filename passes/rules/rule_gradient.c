@@ -1,6 +1,5 @@
-/* rule_gradient.c: gradient rules. The right side of `gradient Op (...; ...; ...) => (...)` is built at the end of the
- * graph, as far as needed results depend on it; ReduceLike sums a gradient back to the shape that broadcasting started
- * from. */
+/* rule_gradient.c: gradient rules. The right side of `gradient Op (...; ...; ...) => (...)` is built at the end of
+ * the graph, as far as needed results depend on it; ReduceLike sums a gradient to the shape before broadcasting. */
 #include "compiler/shape/shape.h"
 #include "rule_ir.h"
 #include <string.h>
@@ -34,7 +33,7 @@ static tc_value *axes_constant(reducer *r, const int64_t *axes, int64_t n) {
     return tc_constant(r->graph, "axes", tc_tensor_ints(r->graph->model, axes, n));
 }
 
-/* Sums over axes: those in front disappear, those inside stay as 1. */
+/* Sums over axes: leading ones disappear, inner ones stay as 1. */
 static tc_value *reduce_static(reducer *r, tc_status *status, tc_value *grad, const int64_t *axes, int n,
                                int n_leading) {
     if (n == 0)
@@ -44,8 +43,8 @@ static tc_value *reduce_static(reducer *r, tc_status *status, tc_value *grad, co
     return keep && n_leading ? emit(r, status, "Squeeze", sum, axes_constant(r, axes, n_leading), NULL, 0) : sum;
 }
 
-/* Dims do not tell: compare both shapes when the graph runs. With front axes of 1 put before like's shape:
- * axes = nonzero(shape(grad) != shape(like)), and the sum takes like's shape at the end. */
+/* If dims do not show the axes, the graph compares both shapes at run time. Leading ones extend like's shape: axes =
+ * nonzero(shape(grad) != shape(like)), and the sum is reshaped to like in the end. */
 static tc_value *reduce_dynamic(reducer *r, tc_status *status, tc_value *grad, tc_value *like) {
     tc_value *have = emit(r, status, "Shape", grad, NULL, NULL, 0),
              *want = emit(r, status, "Shape", like, NULL, NULL, 0);
@@ -82,7 +81,8 @@ tc_status tc_reduce_like(tc_ctx *ctx, tc_value *grad, tc_value *like, const char
         axes[n++] = i;
     for (int i = 0; i < rank_like; i++) {
         tc_dim want = like->type->dims[i], have = grad->type->dims[rank - rank_like + i];
-        if (tc_dim_equal(want, have) || (tc_dim_is_const(want) && want.value != 1)) /* what is no 1 was not broadcast */
+        if (tc_dim_equal(want, have) ||
+            (tc_dim_is_const(want) && want.value != 1)) /* a dim other than 1 was not broadcast */
             continue;
         if (tc_dim_is_const(want) && want.value == 1)
             axes[n++] = rank - rank_like + i;
@@ -113,7 +113,7 @@ static bool bind(const tc_rule *rule, tc_node *node, tc_value *const *douts, tc_
         if (rule->douts[i] != RULE_NONE)
             values[rule->douts[i]] = i < node->n_outputs ? douts[i] : NULL;
     for (uint32_t i = rule->n_douts; i < node->n_outputs; i++)
-        if (douts[i]) /* a gradient that the rule does not know of must not be lost */
+        if (douts[i]) /* a gradient that the rule does not mention must not be lost */
             return false;
     for (uint16_t i = 0; i < rule->n_names; i++) {
         bool is_result = false;
@@ -141,7 +141,7 @@ static void demand(const tc_rule *rule, uint16_t node, bool *wanted, bool *used)
     }
 }
 
-/* Results of the node that the right side reads and the node lacks: Mean and InvStdDev of a LayerNormalization. */
+/* Adds results of the node that the right side reads and the node lacks: Mean and InvStdDev of a LayerNormalization. */
 static tc_status add_results(tc_ctx *ctx, const tc_rule *rule, tc_node *node, const bool *used, tc_value **values) {
     bool added = false;
     for (uint16_t i = 0; i < rule->n_outs; i++) {

@@ -1,6 +1,6 @@
-/* rule_ir.h: a rule in memory. parse.c turns text into this, compile.c checks it and lays out how to walk it, match.c
- * binds it to a graph, apply.c and gradient.c build its right side. Nested calls are unnamed nodes; everything is an
- * index into the rule's arrays, so that a match is two small arrays (values by name, nodes by pattern node). */
+/* rule_ir.h: a rule in memory. parse.c turns text into it, compile.c checks it and plans the match, match.c binds it
+ * to a graph, apply.c and rule_gradient.c build its right side. Nested calls are unnamed nodes. All references are
+ * indices into the rule's arrays, so that a match is two small arrays (values by name, nodes by pattern node). */
 #ifndef TC_RULE_IR_H
 #define TC_RULE_IR_H
 #include "compiler/text/lexer.h"
@@ -22,10 +22,10 @@ typedef enum operand_kind {
     OPERAND_NODE,   /* index: a nested call, its first result */
     OPERAND_NUMBER, /* a scalar constant */
     OPERAND_INTS,   /* an int64 constant of one dimension */
-    OPERAND_CHOICE, /* (a or b or ...): the first of the choices that fits */
+    OPERAND_CHOICE, /* (a or b or ...): the first choice that matches */
 } operand_kind;
 
-/* dim(x, axis): a number that stands in a list of the right side; the axis may count from the end. */
+/* dim(x, axis): a number in a list of the right side; the axis may count from the end. */
 typedef struct rule_size {
     uint16_t name; /* RULE_NONE: the list's own number */
     int64_t axis;
@@ -46,15 +46,15 @@ typedef struct rule_operand {
 
 typedef enum rule_attr_kind { ATTR_LITERAL, ATTR_ALL, ATTR_REF, ATTR_PRODUCT, ATTR_CALL } rule_attr_kind;
 
-/* A function that computes an attribute of values of the match. */
+/* A function that computes an attribute from matched values. */
 typedef struct rule_function {
     const char *name;
     uint16_t n_args;                               /* at most: 1 or 2 */
     double (*number)(const tc_value *const *args); /* NULL: unbound, or not given */
 } rule_function;
 
-/* One factor of an attribute that is computed from constants of the match: their only element, or its reciprocal. Or an
- * argument of a function. */
+/* One factor of an attribute computed from matched constants: their only element, or its reciprocal. Or an argument
+ * of a function. */
 typedef struct rule_factor {
     uint16_t name;
     bool divides;
@@ -71,7 +71,7 @@ typedef struct rule_attr {
     rule_loc loc;
 } rule_attr;
 
-/* What a node of the right side is; a pattern node is always CALC_NODE. */
+/* The kind of a node on the right side; a pattern node is always CALC_NODE. */
 typedef enum rule_calc {
     CALC_NODE,
     CALC_ALIAS,
@@ -120,7 +120,7 @@ typedef struct guard_arg {
     guard_arg_kind kind;
     uint16_t name;
     double number;
-    const char *string; /* also the text of a name that is no name of the rule */
+    const char *string; /* also the text of an unknown name */
 } guard_arg;
 typedef struct rule_guard {
     const struct guard_row *row;
@@ -134,10 +134,11 @@ typedef struct rule_guard {
 typedef struct tc_rule {
     const char *name, *doc, *file;
     rule_loc loc;
-    bool inexact, rounds, /* rounds: results may differ by rounding, which --check-rules then allows */
-        mends,            /* they may be numbers where those of what is replaced are none */
+    bool inexact, rounds, /* rounds: results may differ by rounding, and --check-rules allows it */
+        mends,            /* results may be numbers where the replaced ones are NaN */
         gradient, disabled;
-    uint16_t rounds_of; /* a parameter: results differ by a part of its largest element; RULE_NONE: of their own */
+    uint16_t rounds_of; /* a parameter: results differ by a fraction of its largest element; RULE_NONE: by a fraction of
+                           their own */
     int benefit;
     uint32_t serial; /* order in the set */
     rule_name *names;
@@ -150,7 +151,7 @@ typedef struct tc_rule {
     uint16_t n_guards;
     /* compile.c */
     uint16_t anchor; /* the last statement of the match block */
-    uint16_t *down;  /* statements not reached from the anchor, in the order to look for them among users */
+    uint16_t *down;  /* statements not reached from the anchor, in the order of the search among users */
     uint16_t n_down;
     /* gradient rules */
     rule_op op;
@@ -169,10 +170,10 @@ struct tc_rule_set {
     tc_map *gradients;          /* "domain.Op" -> rule_bucket: in order */
     tc_map *by_name;            /* name -> tc_rule */
     bool of_user;               /* a file of --rules is being parsed: its gradient rules go before the built-in ones */
-    bool exhausted;             /* came to no end: not applied again */
+    bool exhausted;             /* did not end: not applied again */
     bool from_end;              /* sweeps go from the last node to the first */
-    uint64_t steps;             /* of all matching so far: what the limits bound */
-    const tc_node *forward_end; /* what stands behind it is the backward pass; NULL: not known */
+    uint64_t steps;             /* of all matching so far: the limits apply to it */
+    const tc_node *forward_end; /* nodes after it are the backward pass; NULL: not known */
 };
 
 typedef struct rule_bucket {
@@ -218,7 +219,7 @@ const rule_guard *guards_failing(const tc_rule *rule, tc_value *const *values, c
 typedef enum name_state { NAME_FREE, NAME_BOUND, NAME_ABSENT } name_state;
 
 typedef struct match_failure {
-    unsigned depth; /* pattern nodes bound when it happened; 0: no failure noted */
+    unsigned depth; /* pattern nodes bound when it happened; 0: no failure recorded */
     rule_loc loc;
     const char *step; /* label of the pattern node, or "where" */
     const tc_node *node;
@@ -236,7 +237,7 @@ typedef struct rule_match {
     uint16_t trail[RULE_MAX_NAMES + RULE_MAX_NODES], n_trail;
 } rule_match;
 
-/* Binds the rule with `anchor` as its anchor. Values of interior nodes do not escape. No allocation. */
+/* Binds the rule with `anchor` as its anchor. Interior values must not have other users. No allocation. */
 bool rule_match_at(rule_match *match, const tc_rule *rule, tc_node *anchor, bool explain);
 /* A parameter with the shape of a value inside the match, defined before `user`, which reads the shape only; or NULL.
  */
@@ -245,7 +246,7 @@ bool rule_same_constant(const tc_value *a,
                         const tc_value *b); /* equal type and bytes, at most 64 of them; no weights */
 
 /* --- functions.c ------------------------------------------------------------------------------ */
-/* NULL: there is none of that name. */
+/* NULL: no function has that name. */
 const rule_function *rule_function_find(const char *name);
 
 /* --- emit.c: the right side ------------------------------------------------------------------ */
@@ -259,14 +260,14 @@ typedef struct rule_builder {
     tc_node *nodes[RULE_MAX_NODES];     /* NULL: not built, or no node */
     tc_value *made[RULE_MAX_NODES * 4]; /* initializers for literals */
     unsigned n_made;
-    const tc_node *anchor;    /* whose attributes `@` means */
-    const bool *used;         /* by name: results worth making; NULL: all */
-    const char *label, *base; /* names of new nodes, and of new values, begin so */
-    tc_node *before;          /* where new nodes go; NULL: at the end */
+    const tc_node *anchor;    /* the node whose attributes `@` means */
+    const bool *used;         /* by name: results to build; NULL: all */
+    const char *label, *base; /* prefix of names of new nodes and new values */
+    tc_node *before;          /* new nodes go before it; NULL: to the end */
 } rule_builder;
 /* Builds one node of the right side before b->before, with types. */
 tc_status rule_build_node(rule_builder *b, uint16_t index);
-/* Forgets everything built: it must be unused but by itself. */
+/* Erases everything built; only the built nodes themselves may use it. */
 void rule_unbuild(rule_builder *b);
 tc_value *rule_operand_value(const rule_builder *b, const rule_operand *operand); /* names and calls; NULL else */
 

@@ -1,13 +1,12 @@
 /* update.c: the pass that appends the optimizer to a graph with a backward pass. The outputs W_grad of trained
- * initializers go; each such W becomes a graph input with that default, and the graph gets the output W.new, which
- * takes the place of W in the next run (tempo.keep, compiler/text/marks.h); what the optimizer keeps of W likewise,
- * beginning as zeros (tempo.zero). Learning rate and number of the update are graph inputs (ops.h), so that whoever
- * trains decides them run by run.
- *
- * One node updates one weight, right behind its gradient and the last reader of the old weight (update_place.c): no two
- * gradients live longer than they must, and the runtime writes new elements over old ones. The pass stands before
- * `budget`, for which new weights and states are no bytes; what that makes of the order is settled again, and once more
- * by this pass where others may have added readers. */
+ * initializers are removed. Each such W becomes a graph input with that default, and the graph gets the output
+ * W.new, which the next run reads as W (tempo.keep, compiler/text/marks.h). The optimizer's states of W are handled
+ * in the same way, and begin as zeros (tempo.zero). Learning rate and number of the update are graph inputs (ops.h),
+ * so that the training program sets them run by run.
+ * One node updates one weight, right after its gradient and the last reader of the old weight (update_place.c). So
+ * gradients are freed early, and the runtime writes new elements over old ones. The pass comes before `budget`,
+ * which counts no bytes for new weights and states. The order of updates is settled again after `budget`, and by
+ * this pass if others may have added readers. */
 #include "update.h"
 #include "compiler/text/marks.h"
 #include "compiler/memory/roles.h"
@@ -17,9 +16,9 @@
 
 #define MOST_MOMENTS 2
 
-/* --- what is updated -------------------------------------------------------------------------- */
+/* --- weights to update ------------------------------------------------------------------------ */
 
-/* PyTorch's layout, which --names=pytorch of an earlier call gave it. */
+/* PyTorch's layout, set by --names=pytorch of an earlier call. */
 static bool has_other_layout(tc_ctx *ctx, const tc_value *weight, const tc_value *gradient) {
     tc_torch_name parameter;
     return tc_torch_kept_name(ctx->arena, weight->graph->model, weight->name, &parameter) &&
@@ -33,21 +32,23 @@ static tc_status check_trained(const tc_update *u, const tc_value *weight, const
     tc_dtype dtype = tc_value_dtype(weight);
     if (has_other_layout(ctx, weight, gradient) || !tc_same_shape(weight, gradient)) {
         tc_error(ctx, TC_UNSUPPORTED, gradient->producer,
-                 "--%s: the gradient '%s' (%s) has not the layout of '%s' (%s)", option, tc_quote(ctx, gradient->name),
-                 tc_type_text(ctx->arena, gradient->type), tc_quote(ctx, weight->name),
+                 "--%s: the layout of the gradient '%s' (%s) differs from that of '%s' (%s)", option,
+                 tc_quote(ctx, gradient->name), tc_type_text(ctx->arena, gradient->type), tc_quote(ctx, weight->name),
                  tc_type_text(ctx->arena, weight->type));
         tc_hint(ctx, "compile the model without --names=pytorch");
         return TC_UNSUPPORTED;
     }
     if (dtype == TC_FLOAT || (dtype == TC_DOUBLE && tc_value_dtype(gradient) == TC_DOUBLE))
         return TC_OK;
-    tc_error(ctx, TC_UNSUPPORTED, NULL, "--%s: the weight '%s' is %s: updates are of float, which small ones need",
+    tc_error(ctx, TC_UNSUPPORTED, NULL,
+             "--%s: the weight '%s' is %s: the optimizer updates float weights, "
+             "because small updates need the precision",
              option, tc_quote(ctx, weight->name), tc_dtype_name(dtype));
-    tc_hint(ctx, "export the model in float32, or leave the weight as it is (--freeze=GLOB)");
+    tc_hint(ctx, "export the model in float32, or freeze the weight (--freeze=GLOB)");
     return TC_UNSUPPORTED;
 }
 
-/* Takes the gradients of initializers off the outputs. Those of data stay. */
+/* Removes the gradients of initializers from the outputs. Gradients of data stay. */
 static tc_status take_gradients(tc_update *u) {
     tc_ctx *ctx = u->env->ctx;
     uint32_t others = 0;
@@ -67,15 +68,15 @@ static tc_status take_gradients(tc_update *u) {
         u->list[u->n++] = (tc_trained){weight, gradient};
     }
     if (others > 0)
-        tc_note(ctx, NULL, "%u gradients of what is no initializer stay outputs", others);
+        tc_note(ctx, NULL, "%u gradients that belong to no initializer stay outputs", others);
     if (u->n > 0)
         return TC_OK;
     tc_error(ctx, TC_BAD_INPUT, NULL, "--%s: the graph has no gradient of an initializer: there is nothing to update",
              tc_update_option(u->options));
     tc_hint(ctx, "%s",
-            others > 0
-                ? "inputs get their values from a checkpoint: tempoc FILE --checkpoint=WEIGHTS -o TRAIN.onnx"
-                : "--train, --train-list and --freeze say for which initializers there are gradients, --loss of what");
+            others > 0 ? "if the weights are inputs, give them a checkpoint: tempoc FILE --checkpoint=WEIGHTS -o "
+                         "TRAIN.onnx"
+                       : "--train, --train-list and --freeze select the initializers with gradients, --loss the loss");
     return TC_BAD_INPUT;
 }
 
@@ -134,7 +135,7 @@ tc_status tc_update_show(tc_update *u, tc_value *value, const char *name) {
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
-/* A norm scales by it, or adds it, or by a view of it. */
+/* Whether it is the scale or bias of a norm, perhaps through a view. */
 static bool is_of_norm(const tc_value *value) {
     bool found = false;
     TC_FOR_USES(use, value) {
@@ -148,7 +149,7 @@ static bool is_of_norm(const tc_value *value) {
     return found;
 }
 
-/* As recipes of training have it. */
+/* As training recipes do. */
 static bool is_spared(const tc_update *u, const tc_value *weight) {
     return !u->options->decay_all && (weight->type->rank < 2 || is_of_norm(weight));
 }
@@ -173,7 +174,7 @@ static void set_attributes(const tc_update *u, tc_node *node, double decay) {
         tc_attr_set_int(node, "waits", 1);
 }
 
-/* R, T, X, G and states to X and states. */
+/* From R, T, X, G and states to X and states. */
 static tc_status update_weight(tc_update *u, const tc_trained *t, double decay) {
     const uint32_t moments = u->method->moments;
     tc_value *state[MOST_MOMENTS] = {NULL};
@@ -254,7 +255,7 @@ tc_status tc_pass_update(tc_pass_env *env, tc_model *model) {
     const tc_value *rate = tc_map_get(graph->names, TC_RATE_INPUT);
     const char *option = tc_update_option(&env->options->update);
     if (rate && rate->is_input) {
-        if (env->options->update.optimizer && !env->summary->update) /* else they are this call's */
+        if (env->options->update.optimizer && !env->summary->update) /* else they are from this call */
             tc_note(env->ctx, NULL, "the graph updates its weights already: --%s is skipped", option);
         tc_place_updates_again(env->ctx->arena, graph);
         return TC_OK;

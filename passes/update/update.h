@@ -1,4 +1,4 @@
-/* update.h: what the files of the pass `update` share. */
+/* update.h: shared parts of the pass `update`. */
 #ifndef TC_UPDATE_PARTS_H
 #define TC_UPDATE_PARTS_H
 #include "passes/gradients/gradient.h"
@@ -6,20 +6,20 @@
 
 typedef struct tc_update_method {
     const char *name, *op;
-    uint32_t moments; /* tensors that are kept of each weight */
+    uint32_t moments; /* state tensors of each weight */
 } tc_update_method;
 /* NULL: there is no such optimizer. update_options.c */
 const tc_update_method *tc_update_method_of(const tc_update_options *options);
-/* Says that --clip-last goes with no loss scale, of --loss-scale, --precision=fp16, or the call that made the file:
- * TC_USAGE. update_options.c */
+/* Reports that --clip-last cannot be combined with a loss scale, from --loss-scale, --precision=fp16, or the call
+ * that made the file: TC_USAGE. */
 tc_status tc_update_refuse_last(tc_ctx *ctx);
 
 typedef struct tc_trained {
     tc_value *weight;
-    tc_value *gradient; /* what the weight is updated by: of this run, or the sum of several */
+    tc_value *gradient; /* the gradient for the update: of this run, or the sum of several */
 } tc_trained;
 
-/* All that lives until the pass ends is in the context's arena. */
+/* Everything that lives until the pass ends is in the context's arena. */
 typedef struct tc_update {
     tc_pass_env *env;
     tc_graph *graph;
@@ -29,28 +29,28 @@ typedef struct tc_update {
     tc_trained *list;
     size_t n;
     tc_value *rate;   /* tempo.rate */
-    tc_value *number; /* of the update, from 1 on; below 0 where this run makes none, which `waits` allows */
-    tc_value *scale;  /* what all gradients are multiplied by; NULL: nothing */
+    tc_value *number; /* of the update, from 1 on; below 0 if this run makes none, which `waits` allows */
+    tc_value *scale;  /* the factor of all gradients; NULL: 1 */
     bool waits;
     tc_pair *pairs; /* metadata */
     size_t n_pairs, cap_pairs;
 } tc_update;
 
-/* A new graph input of exactly that name; TC_BAD_INPUT where the name is taken. */
+/* A new graph input of exactly that name; TC_BAD_INPUT if the name is taken. */
 tc_status tc_update_input(tc_update *u, const char *name, tc_dtype dtype, tc_value **out_input);
-/* The same of a tensor that is kept from run to run and begins as zeros. */
+/* The same for a tensor that is kept from run to run and begins as zeros. */
 tc_status tc_update_state(tc_update *u, const char *name, const tc_type *type, tc_value **out_state);
-/* Result `index` of the node, which it has not yet, becomes an output of that name that takes the input's place in the
- * next run; `name` NULL: INPUT.new. */
+/* Result `index` of the node, new, becomes an output of that name, which the next run reads as the input; `name`
+ * NULL: INPUT.new. */
 tc_status tc_update_renew(tc_update *u, tc_node *node, uint32_t index, const char *name, tc_value *input);
-/* The same of a value that is there already. update_scale.c */
+/* The same for an existing value. update_scale.c */
 tc_status tc_update_keep(tc_update *u, tc_value *value, const char *name, tc_value *input);
-/* A value that a node of this pass made gets that name and is an output. */
+/* Gives a value that a node of this pass made that name and makes it an output. */
 tc_status tc_update_show(tc_update *u, tc_value *value, const char *name);
 
-/* Decides u->number, u->scale and u->waits, and lets gradients be sums: what clips, unscales, adds up and leaves out.
- * update_scale.c */
+/* Sets u->number, u->scale and u->waits, and may replace gradients by sums: clipping, unscaling, accumulation and
+ * skipped updates. update_scale.c */
 tc_status tc_update_scale(tc_update *u);
-/* Lets norms in training move their running statistics, which become states. update_statistics.c */
+/* Makes norms in training update their running statistics, which become states. update_statistics.c */
 tc_status tc_update_statistics(tc_update *u);
 #endif

@@ -1,4 +1,4 @@
-/* update_options.c: the options of the pass `update`: which optimizers there are, and which numbers go with them. */
+/* update_options.c: the options of the pass `update`: the optimizers and their numbers. */
 #include "compiler/cli/options.h"
 #include "passes/precision/precision.h"
 #include "update.h"
@@ -33,7 +33,7 @@ static tc_status unknown_method(tc_ctx *ctx, const char *name) {
     return TC_USAGE;
 }
 
-/* Numbers of the optimizer and where they may lie: from 0, or above it, and below `below`, 0: as far as they like. */
+/* Numbers of the optimizer and their range: from 0, or above it, up to but not including `below`; 0: no upper limit. */
 static tc_status check_numbers(tc_ctx *ctx, const tc_update_options *o) {
     const struct {
         const char *option;
@@ -54,7 +54,7 @@ static tc_status check_numbers(tc_ctx *ctx, const tc_update_options *o) {
     return TC_OK;
 }
 
-/* An option that says how, without --update, which says what; NULL: there is none. */
+/* An option of the optimizer that is given without --update; NULL: there is none. */
 static const char *option_alone(const tc_update_options *o) {
     const struct {
         const char *option;

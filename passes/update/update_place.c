@@ -1,5 +1,5 @@
-/* update_place.c: where updates stand: as early as they can, so that a gradient goes as soon as it is used, but behind
- * the last reader of the old weight, so that the new one may take its place in memory (runtime/plan/state.c). */
+/* update_place.c: the position of updates: as early as possible, so that a gradient is freed as soon as it is used,
+ * but after the last reader of the old weight, so that the new one can overwrite it (runtime/plan/state.c). */
 #include "compiler/text/marks.h"
 #include "compiler/ir/ops.h"
 #include "passes/pass/pass.h"
@@ -8,10 +8,10 @@
 typedef struct places {
     tc_arena *arena;
     tc_graph *graph;
-    bool *moves;          /* by node id: one of those that are to be placed */
-    tc_node **renewed_by; /* by value id: what makes the next value of this graph input; NULL: nothing does */
-    tc_value **roots;     /* by value id: whose elements a view shows; NULL: its own */
-    tc_node **last;       /* by value id, of roots: the last node that reads elements, but for those to be placed */
+    bool *moves;          /* by node id: whether the node is to be placed */
+    tc_node **renewed_by; /* by value id: the node that makes the next value of this graph input; NULL: none */
+    tc_value **roots;     /* by value id: the value whose elements a view shows; NULL: itself */
+    tc_node **last; /* by value id, for roots: the last node that reads elements, not counting those to be placed */
 } places;
 
 static tc_value *root_of(const places *p, tc_value *value) { return p->roots[value->id] ? p->roots[value->id] : value; }
@@ -40,20 +40,20 @@ static void find_readers(places *p) {
 static tc_node *later(tc_node *a, tc_node *b) { return !a || (b && tc_node_before(a, b)) ? b : a; }
 
 static tc_node *place_of(const places *p, const tc_node *node) {
-    tc_node *behind = NULL;
+    tc_node *after = NULL;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const tc_value *value = tc_input(node, i);
         if (!value)
             continue;
-        behind = later(behind, value->producer);
+        after = later(after, value->producer);
         if (p->renewed_by[value->id] == node)
-            behind = later(behind, p->last[value->id]);
+            after = later(after, p->last[value->id]);
     }
-    return behind;
+    return after;
 }
 
-/* NULL: to the begin of the graph. */
-static void move_behind(tc_node *node, tc_node *where) {
+/* NULL: to the beginning of the graph. */
+static void move_after(tc_node *node, tc_node *where) {
     tc_node *before = where ? where->next : node->graph->first;
     if (before) {
         tc_node_move_before(node, before);
@@ -77,8 +77,8 @@ void tc_place_updates(tc_graph *graph, tc_node *const *nodes, size_t n) {
     find_renewed(&p);
     find_readers(&p);
     for (size_t i = 0; i < n; i++) {
-        tc_node *behind = place_of(&p, nodes[i]);
-        move_behind(nodes[i], behind);
+        tc_node *after = place_of(&p, nodes[i]);
+        move_after(nodes[i], after);
     }
     tc_arena_destroy(scratch);
 }

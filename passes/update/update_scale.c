@@ -1,13 +1,11 @@
-/* update_scale.c: what happens to gradients before weights are updated by them: several runs add up to one update,
- * gradients are clipped by their norm, and those of a scaled loss become true ones, or, where one is not finite, no
- * update at all.
+/* update_scale.c: gradients between the backward pass and the update. Several runs add up to one update; gradients
+ * are clipped by their norm; those of a scaled loss are unscaled, or, if one is not finite, the update is skipped.
  *
  *     sum W.sum of several runs:  W.sum' = (first of them? 0 : W.sum) + tempo.share / tempo.loss_scale G
- *     norm:                       sqrt (sum of all G^2), of true gradients; tempo.grad_norm
- *     scale:                      min(1, clip_norm / (norm + 1e-6)), and / tempo.loss_scale where G is not a sum
+ *     norm:                       sqrt (sum of all G^2), of unscaled gradients; tempo.grad_norm
+ *     scale:                      min(1, clip_norm / (norm + 1e-6)), and / tempo.loss_scale if G is not a sum
  *     finite:                     the norm is a finite number; tempo.finite, with a loss scale
- *     number:                     tempo.update; -1 where this run makes no update
- */
+ *     number:                     tempo.update; -1 if this run makes no update */
 #include "update.h"
 #include "compiler/ir/ops.h"
 #include <string.h>
@@ -33,7 +31,7 @@ static tc_status count_runs(tc_update *u, tc_value *apply, tc_value **out_summed
     return tc_update_keep(u, next, NULL, *out_summed);
 }
 
-/* Sums take the place of gradients. */
+/* Sums replace gradients. */
 static tc_status add_up(tc_update *u, tc_value *apply, tc_value *loss_scale) {
     tc_value *share, *summed;
     TC_TRY(tc_update_input(u, TC_SHARE_INPUT, TC_FLOAT, &share));
@@ -63,7 +61,7 @@ static tc_value *norm_of(tc_update *u, size_t n, tc_value *const *values) {
     return tc_build_finish(&u->g, tc_build_node(&u->g, TC_TEMPO_DOMAIN, "GlobalNorm", n, values, 1));
 }
 
-/* Of all gradients; where nothing waits for it, each is read on its own, as soon as it is there. */
+/* Of all gradients. If no update waits for it, each gradient is read on its own, as soon as it is computed. */
 static tc_value *norm_of_all(tc_update *u) {
     tc_value **values = TC_NEW_ARRAY(u->env->ctx->arena, tc_value *, u->n);
     for (size_t i = 0; i < u->n; i++)
@@ -87,7 +85,7 @@ static tc_status clip_by_last(tc_update *u, tc_value *apply, tc_value *norm) {
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-/* Whether a gradient is finite shows in the norm of all. */
+/* The norm of all gradients shows whether each is finite. */
 static tc_status show_finite(tc_update *u, tc_value *norm, tc_value **out_finite) {
     tc_value *other = TC_OP(&u->g, "Or", TC_OP(&u->g, "IsNaN", norm), TC_OP(&u->g, "IsInf", norm));
     *out_finite = TC_OP(&u->g, "Not", other);

@@ -1,10 +1,9 @@
-/* update_statistics.c: the running statistics of BatchNormalization in training are states, as weights are, and move as
- * PyTorch moves them: with m the op's momentum, which is 1 less PyTorch's, and n values of each channel,
+/* update_statistics.c: the running statistics of BatchNormalization in training are states, like weights, and change
+ * as in PyTorch. With m the op's momentum, which is 1 less PyTorch's, and n values of each channel:
  *
  *     mean' = m mean + (1 - m) mean of x        var' = m var + (1 - m) n / (n - 1) (variance of x)
- *
- * where ONNX takes the variance as it is. The node gives those of x (with a momentum of 0), and what reads its results
- * gets ONNX's. A module that is called several times moves them each time. */
+ * ONNX takes the variance without the factor n / (n - 1). The node returns the statistics of x (with a momentum of
+ * 0), and readers of its results get ONNX's. A module that is called several times updates them each time. */
 #include "update.h"
 
 enum { MEAN = 3, VARIANCE = 4, FIRST_RESULT = 1 }; /* operands; the result that is the new mean */
@@ -13,7 +12,7 @@ static bool is_training_norm(const tc_node *node) {
     return tc_node_is(node, "", "BatchNormalization") && tc_attr_int(node, "training_mode", 0) != 0;
 }
 
-/* The initializer that a later call of the module reads as the first one left it. */
+/* The initializer behind a value that a later call of the module reads after an earlier call updated it. */
 static tc_value *statistic_of(const tc_node *node, uint32_t index) {
     tc_value *value = tc_input(node, index);
     while (value && value->producer) {
@@ -25,7 +24,7 @@ static tc_value *statistic_of(const tc_node *node, uint32_t index) {
     return value && value->init ? value : NULL;
 }
 
-/* Nothing else reads it: no scale, no bias, no constant that happens to hold these numbers. */
+/* Nothing else reads it: it is no scale, no bias, and no constant that happens to hold these numbers. */
 static bool is_own(const tc_value *value) {
     TC_FOR_USES(use, value)
         if (!is_training_norm(use->user) || use->index < MEAN)
@@ -56,7 +55,7 @@ static void show(tc_update *u, tc_value *value, tc_value *shown) {
     tc_node_append(identity);
 }
 
-/* `latest`: of each statistic, what the norms so far made of it. */
+/* `latest`: for each statistic, its value after the norms so far. */
 static tc_status move_statistic(tc_update *u, tc_node *node, uint32_t index, double m, tc_map *latest) {
     const uint32_t result = index - MEAN + FIRST_RESULT;
     tc_value *state = tc_input(node, index), *shown = tc_output(node, result);
@@ -79,8 +78,8 @@ static tc_status move_both(tc_update *u, tc_node *node, tc_map *latest) {
     tc_node_resize_outputs(node, FIRST_RESULT + 2);
     if (m == 0) {
         tc_warn(u->env->ctx, node,
-                "momentum 0: the statistics of each batch replace those before; exporters write it "
-                "for momentum=None as well, which is the mean over batches");
+                "momentum 0: the statistics of each batch replace the old ones; exporters write 0 also for "
+                "momentum=None, the mean over batches");
         tc_hint(u->env->ctx, "export the model with a momentum");
     }
     tc_attr_set_float(node, "momentum", 0);
@@ -88,8 +87,8 @@ static tc_status move_both(tc_update *u, tc_node *node, tc_map *latest) {
     return move_statistic(u, node, VARIANCE, m, latest);
 }
 
-/* A norm in training reads them as initializers, whose numbers it does not take. False: it is none, or they are
- * somebody else's, who lets them move. */
+/* A norm in training whose statistics are initializers that it does not compute with. False: it is no such norm, or
+ * another node updates them. */
 static bool settle(tc_node *node) {
     tc_value *mean = is_training_norm(node) ? statistic_of(node, MEAN) : NULL,
              *variance = mean ? statistic_of(node, VARIANCE) : NULL;
@@ -112,7 +111,9 @@ tc_status tc_update_statistics(tc_update *u) {
         const tc_value *mean = tc_input(node, MEAN), *variance = tc_input(node, VARIANCE);
         bool again = tc_map_get_ptr(latest, mean) && tc_map_get_ptr(latest, variance);
         if (!again && (!is_own(mean) || !is_own(variance)))
-            tc_warn(u->env->ctx, node, "its running statistics do not move: the file has '%s' in another role, too",
+            tc_warn(u->env->ctx, node,
+                    "its running statistics are not updated: the file uses '%s' for "
+                    "another purpose, too",
                     tc_quote(u->env->ctx, (is_own(mean) ? variance : mean)->name));
         else
             TC_TRY(move_both(u, node, latest));

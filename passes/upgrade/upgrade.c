@@ -1,7 +1,7 @@
-/* upgrade.c: the first pass. Every node of ai.onnx, in graphs, nested graphs and functions, comes to the canonical
- * opset, so that all that follows knows one form of each op. upgrade.def has a row for each version in which an op
- * changed: a node older than the row's version gets its rewrite; rows beyond the canonical opset work the other way, on
- * nodes of that version or newer. */
+/* upgrade.c: the first pass. Every node of ai.onnx, in graphs, nested graphs and functions, is converted to the
+ * canonical opset, so that later passes know one variant of each op. upgrade.def has a row for each version in which
+ * an op changed. A node older than the row's version gets its rewrite. Rows beyond the canonical opset work the
+ * other way, on nodes of that version or newer. */
 #include "passes/bodies/bodies.h"
 #include "upgrade.h"
 #include "passes/autodiff/gradient_requests.h"
@@ -55,7 +55,7 @@ tc_value *tc_upgrade_ints(tc_upgrade *up, tc_node *node, const char *what, const
     return tc_upgrade_constant(up, node, what, tc_tensor_ints(up->model, values, count));
 }
 
-/* A Constant node whose value the function's caller gives. */
+/* A Constant node whose value comes from the function's caller. */
 static tc_value *constant_of_reference(tc_node *node, const tc_attr *attr, const char *form) {
     tc_value *value = tc_upgrade_emit(node, "Constant", attr->name, NULL, 0);
     tc_attr copy = *attr;
@@ -116,7 +116,7 @@ void tc_upgrade_float_to_input(tc_upgrade *up, tc_node *node, const char *name, 
 }
 
 tc_status tc_upgrade_refuse(tc_upgrade *up, const tc_node *node, const char *what) {
-    return tc_error(up->ctx, TC_UNSUPPORTED, node, "%s of opset %lld has no equal at opset %d", what,
+    return tc_error(up->ctx, TC_UNSUPPORTED, node, "%s of opset %lld cannot be expressed at opset %d", what,
                     (long long)up->from, TC_CANONICAL_OPSET);
 }
 
@@ -144,7 +144,7 @@ static tc_status apply(tc_upgrade *up, tc_node *node, const row *r) {
 
 static tc_status upgrade_node(tc_upgrade *up, tc_node *node) {
     if (up->from < 6)
-        tc_attr_remove(node, "consumed_inputs"); /* a memory hint that every op of the first opsets could carry */
+        tc_attr_remove(node, "consumed_inputs"); /* a memory hint that every op of the first opsets could have */
     const row *end = rows + TC_COUNT(rows);
     const char *op = node->op_type;
     for (const row *r = tc_map_get(up->rows, op); r && r < end && strcmp(r->op, op) == 0; r++)
@@ -154,7 +154,7 @@ static tc_status upgrade_node(tc_upgrade *up, tc_node *node) {
 }
 
 static tc_status upgrade_graph(tc_upgrade *up, tc_graph *graph) {
-    /* Older ops need ranks, newer ones element types. What stands before a node is canonical already, so its types can
+    /* Older ops need ranks, newer ones element types. Nodes before this one are canonical already, so its types can
      * be inferred on the way. */
     bool typed = up->from < 13 || up->from > TC_CANONICAL_OPSET || tc_ort_uses(graph) || tc_upgrade_may_mix(graph);
     bool infer = typed && !up->in_function && graph->parent == NULL;
@@ -177,7 +177,7 @@ static tc_status upgrade_graph(tc_upgrade *up, tc_graph *graph) {
 static tc_status check_version(tc_upgrade *up, int64_t version) {
     if (version <= TC_NEWEST_OPSET)
         return TC_OK;
-    tc_error(up->ctx, TC_UNSUPPORTED, NULL, "opset %lld of ai.onnx is newer than %d, the newest whose meaning is known",
+    tc_error(up->ctx, TC_UNSUPPORTED, NULL, "opset %lld of ai.onnx is newer than %d, the newest supported one",
              (long long)version, TC_NEWEST_OPSET);
     tc_hint(up->ctx, "export the model at opset %d or below", TC_NEWEST_OPSET);
     return TC_UNSUPPORTED;
@@ -199,8 +199,8 @@ static tc_status upgrade_function(tc_upgrade *up, tc_function *function) {
     return TC_OK;
 }
 
-/* Before format version 4 every initializer had to be listed as a graph input too; it was meant as a constant all the
- * same. */
+/* Before format version 4 every initializer had to be listed as a graph input too, though it was meant as a
+ * constant. */
 static void unlist_initializers(tc_graph *graph) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
@@ -222,14 +222,14 @@ static tc_map *index_rows(tc_arena *arena) {
 
 static void tell_accumulators(const tc_upgrade *up) {
     if (up->accumulators && up->accumulate)
-        tc_note(
-            up->ctx, NULL,
-            "%u gradients that were added to a buffer are outputs W_grad now, which hold the sums: give them as the "
-            "buffers of the next run",
-            up->accumulators);
+        tc_note(up->ctx, NULL,
+                "%u gradients that were added to a buffer are now outputs W_grad, which hold the sums: pass them "
+                "as the buffers of the next run",
+                up->accumulators);
     else if (up->accumulators)
         tc_note(up->ctx, NULL,
-                "%u gradients that were added to a buffer are outputs W_grad now: adding up is left to who trains",
+                "%u gradients that were added to a buffer are now outputs W_grad: the training program has "
+                "to add them up",
                 up->accumulators);
     else if (up->accumulate)
         tc_warn(up->ctx, NULL, "--accumulate: the graph adds no gradients to buffers");

@@ -1,9 +1,8 @@
-/* upgrade_gradient.c: Gradient of ai.onnx.preview.training, which names what it is about in attributes, to the Gradient
- * of ai.tempo, which has it as operands, so that passes may rename and replace values: Gradient(y, xs..., zs...).
- * autodiff answers it (gradient_requests.c).
- *
- * The node's operands are the values that "xs" and "zs" take, and as a rule they are these values. Where one is not,
- * what lies between it and "y" is computed once more, from the operand. */
+/* upgrade_gradient.c: converts Gradient of ai.onnx.preview.training, which names its values in attributes, into
+ * Gradient of ai.tempo, which has them as operands, so that passes may rename and replace values: Gradient(y, xs...,
+ * zs...). autodiff replaces it (gradient_requests.c).
+ * The node's operands replace the values named in "xs" and "zs", and are normally the same values. If one is not,
+ * the nodes between it and "y" are computed once more, from the operand. */
 #include "compiler/memory/roles.h"
 #include "passes/weights/trainable.h"
 #include "upgrade.h"
@@ -19,7 +18,7 @@ static tc_status read_names(tc_upgrade *up, const tc_node *node, const char *att
     if (!attr)
         return TC_OK;
     if (attr->kind != TC_ATTR_STRINGS || attr->ref)
-        return tc_error(up->ctx, TC_BAD_INPUT, node, "attribute %s is no list of names", attr_name);
+        return tc_error(up->ctx, TC_BAD_INPUT, node, "attribute %s is not a list of names", attr_name);
     out->n = attr->count;
     out->items = TC_NEW_ARRAY(up->ctx->arena, const char *, attr->count);
     for (size_t i = 0; i < attr->count; i++)
@@ -27,12 +26,12 @@ static tc_status read_names(tc_upgrade *up, const tc_node *node, const char *att
     return TC_OK;
 }
 
-/* The value that attribute `attr` names; it stands before the node. */
+/* The value that attribute `attr` names; its producer comes before the node. */
 static tc_status find_named(tc_upgrade *up, const tc_node *node, const char *attr, const char *name,
                             tc_value **out_value) {
     tc_value *value = *out_value = tc_map_get(node->graph->names, name);
     if (!value)
-        return tc_error(up->ctx, TC_BAD_INPUT, node, "%s names \"%s\", which is no value of the graph", attr,
+        return tc_error(up->ctx, TC_BAD_INPUT, node, "%s names \"%s\", which is not a value of the graph", attr,
                         tc_quote(up->ctx, name));
     if (value->producer && !tc_node_before(value->producer, node))
         return tc_error(up->ctx, TC_BAD_INPUT, node, "%s names \"%s\", which a later node makes", attr,
@@ -40,7 +39,7 @@ static tc_status find_named(tc_upgrade *up, const tc_node *node, const char *att
     return TC_OK;
 }
 
-/* Operands `first` and up are what the named values are to be: those that are others enter `fed`. */
+/* Operands `first` and up replace the named values: those that differ are added to `fed`. */
 static tc_status match_operands(tc_upgrade *up, const tc_node *node, const char *attr, const names *list, size_t first,
                                 tc_map *fed) {
     for (size_t i = 0; i < list->n; i++) {
@@ -52,7 +51,7 @@ static tc_status match_operands(tc_upgrade *up, const tc_node *node, const char 
         if (named != given)
             tc_map_set_ptr(fed, named, given);
         if (given->init)
-            given->learned = TC_LEARNED_YES; /* nothing may take it for a constant, however small it is */
+            given->learned = TC_LEARNED_YES; /* it must not be taken for a constant, even if it is small */
     }
     return TC_OK;
 }
@@ -66,7 +65,7 @@ static bool reads_fed(tc_arena *arena, const tc_node *node, const tc_map *fed) {
     return false;
 }
 
-/* Copies what leads from fed values to y, before the node; returns what y is there. */
+/* Copies the nodes from fed values to y, before the node; returns the copy of y. */
 static tc_value *compute_again(tc_upgrade *up, tc_node *node, tc_value *y, tc_map *fed) {
     tc_graph *graph = node->graph;
     const bool *needed = tc_needed_nodes(up->ctx->arena, graph, y);

@@ -1,6 +1,6 @@
-/* upgrade_mixed.c: norms whose operands are of two float types, as mixed precision has them: activations of 16 bits
- * beside scale, bias and statistics in float, or the other way round. PyTorch exports them so, though ai.onnx has no
- * such form but of BatchNormalization. What they compute is that of the wider type between Casts. */
+/* upgrade_mixed.c: norms whose operands have two float types, as in mixed precision: 16-bit activations beside
+ * scale, bias and statistics in float, or the other way round. PyTorch exports them so, although ai.onnx allows it
+ * only for BatchNormalization. They become norms of the wider type between Casts. */
 #include "upgrade.h"
 #include <string.h>
 
@@ -8,13 +8,13 @@ enum { AS_IT_IS = -1, RESULTS = 3 };
 
 typedef struct row {
     const char *domain, *op;
-    uint32_t operands; /* the first so many are of one type in our ops */
-    int of[RESULTS];   /* the operand whose type a result has where the file does not say */
-    bool in_pairs;     /* ONNX gives operands 1 and 2 one type, and 3 and 4 */
+    uint32_t operands; /* in our ops, the first so many have one type */
+    int of[RESULTS];   /* the operand whose type a result has if the file does not say */
+    bool in_pairs;     /* ONNX gives one type to operands 1 and 2, and one to 3 and 4 */
 } row;
 
-/* PyTorch's and ONNX's inference give LayerNormalization the type of X, ONNX gives RMSNormalization that of the scale,
- * and ONNX Runtime's training_op_defs.cc gives each gradient that of its operand. */
+/* The type of X for PyTorch's and ONNX's LayerNormalization, the type of the scale for ONNX's RMSNormalization; in
+ * ONNX Runtime's training_op_defs.cc each gradient has its operand's type. */
 static const row rows[] = {
     {"", "BatchNormalization", 5, {0, 3, 3}, true},
     {"", "GroupNormalization", 3, {0, AS_IT_IS, AS_IT_IS}, false},
@@ -49,7 +49,7 @@ bool tc_upgrade_may_mix(const tc_graph *graph) {
     return false;
 }
 
-/* Float for 16-bit floats beside each other, else the widest; TC_UNDEFINED: one type, or one is not known. */
+/* Float for different 16-bit types, else the widest; TC_UNDEFINED: all have one type, or one is not known. */
 static tc_dtype common_type(const tc_node *node, const row *r) {
     tc_dtype first = tc_value_dtype(tc_input(node, 0)), common = TC_FLOAT;
     bool mixed = false;

@@ -1,6 +1,6 @@
-/* upgrade_new.c: nodes that are newer than the canonical opset. Most ops only took in more element types since; what an
- * older op cannot say is refused by name, and ops that did not exist become ops of ai.tempo with the same operands,
- * attributes and meaning. */
+/* upgrade_new.c: nodes that are newer than the canonical opset. Most ops only allow more element types since then. A
+ * node that an older op cannot express is refused by name. Ops that did not exist become ops of ai.tempo with the
+ * same operands, attributes and meaning. */
 #include "upgrade.h"
 #include <string.h>
 
@@ -11,7 +11,7 @@ tc_status tc_upgrade_to_tempo(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* Whether a scale repeats one number by what makes it: the operand that holds its shape, else -1. */
+/* Whether a scale repeats one number, by its producer: returns the operand with its shape, else -1. */
 static int shape_of_repeated(const tc_value *scale) {
     const tc_node *maker = scale ? scale->producer : NULL;
     if (maker && tc_node_is(maker, "", "ConstantOfShape"))
@@ -28,8 +28,8 @@ static bool is_uniform(const tc_tensor *tensor) {
     return same;
 }
 
-/* PyTorch writes a norm without a weight with ones of X's whole shape: they are made for the normalized dims alone,
- * which ONNX asks for and which the kernels take. */
+/* PyTorch writes a norm without a weight with ones of X's whole shape. They are made for the normalized dims alone,
+ * as ONNX and the kernels require. */
 tc_status tc_upgrade_rms_normalization(tc_upgrade *up, tc_node *node) {
     tc_value *x = tc_input(node, 0), *scale = tc_input(node, 1);
     int64_t axis = tc_attr_int(node, "axis", -1);
@@ -48,7 +48,7 @@ tc_status tc_upgrade_rms_normalization(tc_upgrade *up, tc_node *node) {
         tc_tensor *fresh = tc_tensor_create(up->model, ones->dtype, (int)-axis, dims, NULL);
         memcpy((void *)(uintptr_t)fresh->data, ones->data, tc_tensor_bytes(fresh->dtype, fresh->count));
         tc_node_set_input(node, 1, tc_upgrade_constant(up, node, "scale", fresh));
-        tc_input(node, 1)->learned = TC_LEARNED_NO; /* a parameter would have one element a channel */
+        tc_input(node, 1)->learned = TC_LEARNED_NO; /* a parameter would have one element per channel */
     }
     return tc_upgrade_to_tempo(up, node);
 }
@@ -64,7 +64,7 @@ tc_status tc_upgrade_cast_round(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* An attribute whose value 0 (its default) is the only one known before. */
+/* An attribute whose default 0 was the only possible value before. */
 static tc_status only_zero(tc_upgrade *up, tc_node *node, const char *name) {
     if (tc_attr_int(node, name, 0) != 0)
         return tc_upgrade_refuse(up, node, tc_arena_printf(up->ctx->arena, "the attribute %s", name));
@@ -115,7 +115,7 @@ tc_status tc_upgrade_shift_signed(tc_upgrade *up, tc_node *node) {
     }
 }
 
-/* The floored remainder of floats from the truncated one, r = fmod(x, y), which has the sign of x: where that is not
+/* The floored remainder of floats from the truncated one, r = fmod(x, y), which has the sign of x. If that is not
  * the sign of y, r + y has it and is x modulo y, too. A remainder of zero has the sign of y. */
 tc_status tc_upgrade_mod_floor(tc_upgrade *up, tc_node *node) {
     tc_dtype dtype = tc_value_dtype(tc_input(node, 0));

@@ -1,13 +1,13 @@
-/* upgrade_old.c: rewrites of nodes that are older than the canonical opset. Each brings a node across the one version
- * that its row in upgrade.def names; a node far behind goes through several. Where one node becomes more, the node
- * itself is the last of them, so that its name and its results stay. */
+/* upgrade_old.c: rewrites of nodes that are older than the canonical opset. Each converts a node across one version,
+ * given by its row in upgrade.def; a much older node goes through several. If one node becomes more, the node itself
+ * is the last of them, so that its name and its results stay. */
 #include "upgrade.h"
 #include <ctype.h>
 #include <string.h>
 
 /* --- attributes that became operands ---------------------------------------------------------- */
 
-/* An empty list of axes reduced all of them, as an absent one does now. */
+/* An empty list of axes meant all of them, like an absent one now. */
 tc_status tc_upgrade_reduce_axes(tc_upgrade *up, tc_node *node) {
     const tc_attr *axes = tc_attr_find(node, "axes");
     if (axes && axes->ref == NULL && axes->count == 0)
@@ -146,7 +146,8 @@ static void append_dims(tc_upgrade *up, tc_node *node, uint32_t index, int rank,
     tc_node_set_input(node, index, tc_upgrade_emit(node, "Unsqueeze", "aligned", operands, 2));
 }
 
-/* With broadcast=1 and an axis, operand 1 stood at that axis of operand 0; today shapes are aligned at their ends. */
+/* With broadcast=1 and an axis, operand 1 was aligned at that axis of operand 0; today shapes are aligned at their
+ * ends. */
 tc_status tc_upgrade_broadcast(tc_upgrade *up, tc_node *node) {
     if (tc_attr_find(node, "axis") && tc_attr_int(node, "broadcast", 0)) {
         const int64_t given = tc_attr_int(node, "axis", 0);
@@ -167,7 +168,7 @@ tc_status tc_upgrade_broadcast(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* A slope per channel stood at axis 1. */
+/* A slope per channel was aligned at axis 1. */
 tc_status tc_upgrade_prelu_slope(tc_upgrade *up, tc_node *node) {
     int rank = tc_value_rank(tc_input(node, 0));
     const tc_type *slope = tc_input(node, 1) ? tc_input(node, 1)->type : NULL;
@@ -215,7 +216,7 @@ tc_status tc_upgrade_flat_softmax(tc_upgrade *up, tc_node *node) {
 
 /* --- training switches ------------------------------------------------------------------------ */
 
-/* Until opset 6 an attribute said whether to drop, and dropping was the default. */
+/* Until opset 6 an attribute selected the mode, and dropping was the default. */
 tc_status tc_upgrade_dropout_is_test(tc_upgrade *up, tc_node *node) {
     bool training = tc_attr_int(node, "is_test", 0) == 0;
     tc_attr_remove(node, "is_test");
@@ -235,7 +236,7 @@ tc_status tc_upgrade_dropout_mask(tc_upgrade *up, tc_node *node) {
 }
 
 tc_status tc_upgrade_dropout_ratio(tc_upgrade *up, tc_node *node) {
-    /* Operand 1 is free: the operands of opset 12 start to be set here. */
+    /* Operand 1 is free: only operands of opset 12 and later are set here. */
     const tc_attr *attr = tc_attr_find(node, "ratio");
     if (attr && attr->ref)
         tc_upgrade_float_to_input(up, node, "ratio", 1);
@@ -255,7 +256,7 @@ tc_status tc_upgrade_batch_norm_spatial(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* Training was meant where more than Y was asked for; the saved statistics of that time have no successor. */
+/* More results than Y meant training; the saved statistics of that time have no successor. */
 tc_status tc_upgrade_batch_norm_training(tc_upgrade *up, tc_node *node) {
     tc_attr_remove(node, "is_test");
     bool training = false;
@@ -271,7 +272,7 @@ tc_status tc_upgrade_batch_norm_training(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* Scale and bias were one number a group and are one a channel now: each is repeated channels / groups times. */
+/* Scale and bias were one number per group and are one per channel now: each is repeated channels / groups times. */
 static tc_value *per_channel(tc_upgrade *up, tc_node *node, uint32_t index, tc_value *repeats) {
     static const int64_t one[] = {1}, flat[] = {-1};
     tc_value *column[] = {tc_input(node, index), tc_upgrade_ints(up, node, "axis", one, 1)};

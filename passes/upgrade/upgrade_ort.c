@@ -1,6 +1,6 @@
 /* upgrade_ort.c: ops of ONNX Runtime's training tools, by ort.def. Their graphs hold the backward pass in ops of
- * com.microsoft; each becomes the op of ours that autodiff would have made, or a few standard ones, so that the lean
- * rules find their pairs in these graphs, too. Other rewrites stand in upgrade_ort_*.c: upgrade_ort.h tells which. */
+ * com.microsoft. Each becomes the op of ours that autodiff would have made, or a few standard ones, so that the lean
+ * rules find their pairs in these graphs, too. upgrade_ort.h lists the other files with rewrites. */
 #include "upgrade_ort.h"
 #include <string.h>
 
@@ -64,7 +64,7 @@ void tc_ort_replace_results(tc_node *node, tc_value *const *values, uint32_t n) 
     tc_node_erase(node);
 }
 
-/* --- GELU and its kin ------------------------------------------------------------------------- */
+/* --- GELU and similar ops --------------------------------------------------------------------- */
 
 static tc_status to_gelu(tc_node *node, tc_value *x, const char *approximate) {
     tc_attr_set_string(node, "approximate", approximate);
@@ -94,7 +94,7 @@ tc_status tc_ort_fast_gelu_grad(tc_upgrade *up, tc_node *node) {
     return (void)up, to_gelu_grad(node, tc_ort_biased(node, 1), "tanh");
 }
 
-/* x sigmoid(alpha x), and its gradient. Not 1 but 1.702 is the default here. */
+/* x sigmoid(alpha x), and its gradient. The default here is 1.702, not 1. */
 tc_status tc_ort_quick_gelu(tc_upgrade *up, tc_node *node) {
     (void)up;
     tc_attr_set_float(node, "alpha", tc_attr_float(node, "alpha", 1.702f));
@@ -120,14 +120,15 @@ tc_status tc_ort_sigmoid_grad(tc_upgrade *up, tc_node *node) {
     return TC_BECOME(node, "", "Mul", dy, slope);
 }
 
-/* Operand 1 is what Relu read or what it made: the sign is the same. */
+/* Operand 1 is the operand of Relu or its result: the sign is the same. */
 tc_status tc_ort_relu_grad(tc_upgrade *up, tc_node *node) {
     tc_value *dy = tc_input(node, 0), *y = tc_input(node, 1), *zero = tc_ort_number(up, node, "zero", 0, y);
     tc_value *above = TC_EMIT(node, "Greater", "above", y, zero);
     return TC_BECOME(node, "", "Where", above, dy, zero);
 }
 
-/* The same with a slope below zero; of slopes that are not above zero the result's sign does not tell the operand's. */
+/* The same with a slope below zero. If a slope is not above zero, the result's sign does not determine the
+ * operand's. */
 tc_status tc_ort_leaky_relu_grad(tc_upgrade *up, tc_node *node) {
     tc_value *dy = tc_input(node, 0), *y = tc_input(node, 1), *zero = tc_ort_number(up, node, "zero", 0, y);
     tc_value *slope = tc_ort_number(up, node, "slope", (double)tc_attr_float(node, "alpha", 0.01f), y);
@@ -147,13 +148,13 @@ tc_status tc_ort_scale(tc_upgrade *up, tc_node *node) {
 
 /* --- dropout, pieces, losses ------------------------------------------------------------------ */
 
-/* (dY, mask, ratio?, training_mode?): the mask of a Dropout that does not train keeps all, and its ratio counts all the
- * same. */
+/* (dY, mask, ratio?, training_mode?): the mask of a Dropout that does not train keeps all, and its ratio applies all
+ * the same. */
 tc_status tc_ort_dropout_grad(tc_upgrade *up, tc_node *node) {
     tc_value *ratio = tc_input(node, 2);
     if (!ratio)
         ratio = tc_upgrade_constant(up, node, "ratio", tc_tensor_scalar(up->model, TC_FLOAT, 0.5));
-    tc_attr_remove(node, "seed"); /* the tools copy it; the mask is given */
+    tc_attr_remove(node, "seed"); /* the tools copy it; the mask is an operand */
     return TC_BECOME(node, TC_TEMPO_DOMAIN, "DropoutGrad", tc_input(node, 0), tc_input(node, 1), ratio);
 }
 
@@ -202,7 +203,7 @@ tc_status tc_ort_loss_internal(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* (dLoss, log_prob, labels, weights?, ignored?, other?): another gradient of the scores, in any shape, is added. */
+/* (dLoss, log_prob, labels, weights?, ignored?, other?): `other`, a gradient of the scores in any shape, is added. */
 tc_status tc_ort_loss_internal_grad(tc_upgrade *up, tc_node *node) {
     TC_TRY(take_ignored(up, node, 4));
     tc_value *other = tc_input(node, 5), *weights = tc_input(node, 3);
@@ -261,8 +262,7 @@ bool tc_ort_uses(const tc_graph *graph) {
     return false;
 }
 
-/* ONNX Runtime marks nodes of any op: __backwardpass, and in which order to compute something again. Marks of ours
- * stay. */
+/* ONNX Runtime marks nodes of any op: __backwardpass, and the order of recomputation. Our own marks stay. */
 static void drop_marks(tc_node *node) {
     for (size_t i = node->n_attrs; i-- > 0;) {
         const char *name = node->attrs[i].name;
@@ -294,6 +294,6 @@ tc_status tc_ort_upgrade(tc_upgrade *up, tc_node *node) {
     tc_error(up->ctx, TC_UNSUPPORTED, node, "the gradient op %s of %s is not known", tc_quote(up->ctx, node->op_type),
              ORT_DOMAIN);
     tc_hint(up->ctx,
-            "give tempoc the model as it was before the training tools added a backward pass: it makes one of its own");
+            "give tempoc the model from before the training tools added a backward pass; tempoc makes its own");
     return TC_UNSUPPORTED;
 }

@@ -1,10 +1,10 @@
-/* upgrade_ort_broadcast.c: gradients of what was repeated, in ONNX Runtime's words: BroadcastGradientArgs says from the
- * shapes of two operands along which axes each of them has to be summed, DivGrad sums by itself. */
+/* upgrade_ort_broadcast.c: gradients of broadcast operands in ONNX Runtime's ops: BroadcastGradientArgs computes
+ * from the shapes of two operands the axes to sum over for each of them; DivGrad sums by itself. */
 #include "compiler/contents/contents.h"
 #include "compiler/shape/shape.h"
 #include "upgrade_ort.h"
 
-/* The shape with ones before it, as the other operand's rank wants. */
+/* The shape with leading ones, up to the other operand's rank. */
 static tc_value *padded(tc_upgrade *up, tc_node *node, tc_value *shape, int missing) {
     int64_t ones[TC_MAX_RANK];
     for (int i = 0; i < missing; i++)
@@ -16,8 +16,8 @@ static tc_value *padded(tc_upgrade *up, tc_node *node, tc_value *shape, int miss
     return all;
 }
 
-/* The axes along which an operand was repeated where dims tell: those that it lacks, and its ones. False: they do not
- * tell. */
+/* The axes along which an operand was broadcast, if dims show them: those that it lacks, and its ones. False: they
+ * do not show them. */
 static bool repeated_axes(const tc_contents *own, const tc_contents *other, int64_t axes[TC_MAX_RANK], int *out_n) {
     int rank = (int)(own->count > other->count ? own->count : other->count), lacks = rank - (int)own->count;
     *out_n = 0;
@@ -34,7 +34,7 @@ static bool repeated_axes(const tc_contents *own, const tc_contents *other, int6
     return true;
 }
 
-/* The same when the graph runs: the axes at which the operand's own size is not the larger of both. */
+/* The same at run time: the axes at which the operand's own size is not the larger of both. */
 static tc_value *axes_at_run_time(tc_upgrade *up, tc_node *node, tc_value *own, tc_value *largest) {
     static const int64_t all = -1;
     tc_value *differs = TC_EMIT(node, "Not", "differs", TC_EMIT(node, "Equal", "same", own, largest));
@@ -42,7 +42,7 @@ static tc_value *axes_at_run_time(tc_upgrade *up, tc_node *node, tc_value *own, 
     return TC_EMIT(node, "Reshape", "axes", where, tc_upgrade_ints(up, node, "flat", &all, 1));
 }
 
-/* The axes to sum over for each of two operands, of which `shapes` are the shapes. */
+/* The axes to sum over for each of two operands with these `shapes`. */
 static tc_status broadcast_axes(tc_upgrade *up, tc_node *node, tc_value *const shapes[2], tc_value *out_axes[2]) {
     const tc_contents *known[2];
     int64_t axes[TC_MAX_RANK], counts[2];
@@ -79,7 +79,7 @@ tc_status tc_ort_broadcast_axes(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* A gradient summed to the shape of what was repeated; `what` names it. */
+/* A gradient summed to the shape of its broadcast operand; `what` names it. */
 static tc_value *summed(tc_node *node, const char *what, tc_value *gradient, tc_value *axes, tc_value *shape) {
     tc_value *sum = TC_EMIT(node, "ReduceSum", what, gradient, axes);
     tc_attr_set_int(sum->producer, "keepdims", 1);

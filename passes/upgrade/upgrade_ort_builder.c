@@ -1,18 +1,17 @@
-/* upgrade_ort_builder.c: gradient ops of ONNX Runtime's for which autodiff has a builder (gradients.def). The forward
- * node is made again before the gradient node, the builder appends its gradient behind the graph, and what it appended
- * moves to the place of both: the graph holds what autodiff would have made. */
+/* upgrade_ort_builder.c: gradient ops of ONNX Runtime that autodiff has a builder for (gradients.def). A copy of the
+ * forward node is created before the gradient node, the builder appends its gradient at the end of the graph, and
+ * these nodes replace both. The graph then holds the same nodes as after autodiff. */
 #include "passes/gradients/gradient.h"
 #include "upgrade_ort.h"
 #include <string.h>
 
-/* --- how ---------------------------------------------------------------------------------------- */
+/* --- method ------------------------------------------------------------------------------------- */
 
-/* The forward node again: a node with the attributes of its gradient, operands [n] and one result. */
+/* A copy of the forward node: a node with the attributes of its gradient, operands [n] and one result. */
 static tc_status forward_again(tc_upgrade *up, tc_node *node, const char *op, tc_value *const *operands, uint32_t n,
                                tc_node **out_forward) {
     if (up->in_function)
-        return tc_error(up->ctx, TC_UNSUPPORTED, node,
-                        "in a function's body the shapes that the op needs are not known");
+        return tc_error(up->ctx, TC_UNSUPPORTED, node, "the op needs shapes that are not known in a function's body");
     tc_node *forward = tc_upgrade_emit(node, op, "again", operands, n)->producer;
     for (size_t i = 0; i < node->n_attrs; i++)
         tc_attr_copy(forward, &node->attrs[i]);
@@ -20,7 +19,7 @@ static tc_status forward_again(tc_upgrade *up, tc_node *node, const char *op, tc
     return tc_infer_node(up->ctx, forward);
 }
 
-/* The gradients of the forward node's operands into dins[n_inputs], where needed[i]. */
+/* Puts the gradients of the forward node's operands into dins[n_inputs] if needed[i] is set. */
 static tc_status build(tc_upgrade *up, tc_node *node, tc_node *forward, tc_value *dy, const bool *needed,
                        tc_value **dins) {
     tc_graph *graph = node->graph;
@@ -38,7 +37,7 @@ static tc_status build(tc_upgrade *up, tc_node *node, tc_node *forward, tc_value
     return g.status;
 }
 
-/* The same for a node made again, which goes: where its result is read for its shape, the result's gradient has it. */
+/* The same for a copy, which is removed afterwards: readers of its result's shape read the gradient's shape. */
 static tc_status build_again(tc_upgrade *up, tc_node *node, const char *op, tc_value *const *operands, uint32_t n,
                              tc_value *dy, const bool *needed, tc_value **dins) {
     tc_node *forward = NULL;
@@ -90,7 +89,7 @@ static tc_status convolution(tc_upgrade *up, tc_node *node, const char *op) {
 tc_status tc_ort_conv_grad(tc_upgrade *up, tc_node *node) { return convolution(up, node, "Conv"); }
 tc_status tc_ort_conv_transpose_grad(tc_upgrade *up, tc_node *node) { return convolution(up, node, "ConvTranspose"); }
 
-/* (dY, places): the pool that made the places tells its operand. */
+/* (dY, places): the operand's size comes from the pool that made the places. */
 tc_status tc_ort_max_pool_grad(tc_upgrade *up, tc_node *node) {
     static const bool needed[] = {true};
     tc_value *dy = tc_input(node, 0), *places = tc_input(node, 1), *dx = NULL;
@@ -115,7 +114,7 @@ static bool may_be_its_pool(const tc_node *pool, const tc_node *node) {
            same_ints(pool, node, "kernel_shape") && same_ints(pool, node, "strides");
 }
 
-/* (dY): nothing says of which size the operand was but the pools of the graph. */
+/* (dY): only the pools of the graph show the operand's size. */
 tc_status tc_ort_average_pool_grad(tc_upgrade *up, tc_node *node) {
     static const bool needed[] = {true};
     tc_node *found = NULL;
@@ -126,7 +125,7 @@ tc_status tc_ort_average_pool_grad(tc_upgrade *up, tc_node *node) {
             continue;
         if (found && !tc_same_shape(tc_input(found, 0), tc_input(pool, 0)))
             return tc_error(up->ctx, TC_UNSUPPORTED, node,
-                            "it could be of several AveragePools, which read different sizes");
+                            "several AveragePools with different input sizes could match it");
         found = pool;
     }
     if (!found)
@@ -138,8 +137,8 @@ tc_status tc_ort_average_pool_grad(tc_upgrade *up, tc_node *node) {
 
 /* --- pieces ------------------------------------------------------------------------------------- */
 
-/* The gradient of an op that reads X only for its shape, which is an operand here: zeros stand for X. Then its shape is
- * the operand, where builders ask for it as a whole. */
+/* The gradient of an op that reads X only for its shape, which is an operand here: zeros replace X. If a builder
+ * asks for the whole shape, it gets the operand. */
 static tc_status of_shape(tc_upgrade *up, tc_node *node, const char *op, tc_value *dy, tc_value *shape,
                           tc_value *const *others, uint32_t n_others) {
     bool needed[8] = {true};

@@ -1,13 +1,13 @@
-/* upgrade_ort_fused.c: ops into which ONNX Runtime fuses several when a session or a build for GPUs optimizes a
- * training graph. They come apart again, so that what follows sees what an exporter wrote. */
+/* upgrade_ort_fused.c: splits fused ops, which ONNX Runtime makes when a session or a build for GPUs optimizes a
+ * training graph, so that later passes see the ops of the exporter. */
 #include "compiler/shape/shape.h"
 #include "upgrade_ort.h"
 #include <string.h>
 
 /* --- products --------------------------------------------------------------------------------- */
 
-/* Operand `index` with dim 0 before the last one, if the attribute `batch` says so, and then its last two dims
- * exchanged, if `last` does. */
+/* Operand `index`: dim 0 moves before the last one if the attribute `batch` is set; then the last two dims are
+ * exchanged if `last` is. */
 static tc_status transposed(tc_upgrade *up, tc_node *node, uint32_t index, const char *batch, const char *last,
                             tc_value **out_value) {
     int rank;
@@ -43,7 +43,7 @@ tc_status tc_ort_fused_matmul(tc_upgrade *up, tc_node *node) {
     return TC_BECOME(node, "", "Mul", product, tc_ort_number(up, node, "alpha", (double)alpha, a));
 }
 
-/* Ops of ai.onnx that follow a product in one op with it, with their attributes in the order of activation_params. */
+/* Ops of ai.onnx that are fused after a product, with their attributes in the order of activation_params. */
 static const struct activation {
     const char *op, *params[2];
 } activations[] = {
@@ -66,7 +66,7 @@ static tc_status read_activation(tc_upgrade *up, tc_node *node, const struct act
     return tc_error(up->ctx, TC_UNSUPPORTED, node, "the activation '%s' is not known here", tc_quote(up->ctx, name));
 }
 
-/* Attributes that begin with activation_ say what follows and stay, the others go to the product. */
+/* Attributes that begin with activation_ belong to the fused op and stay, the others go to the product. */
 static void split_attrs(tc_node *node, tc_node *product) {
     for (size_t i = node->n_attrs; i-- > 0;) {
         if (strncmp(node->attrs[i].name, "activation_", strlen("activation_")) == 0)
@@ -76,7 +76,7 @@ static void split_attrs(tc_node *node, tc_node *product) {
     }
 }
 
-/* Each attribute of what follows is one of the node, with a prefix. */
+/* Each attribute of the fused op is one of the node, with a prefix. */
 tc_status tc_ort_fused_gemm(tc_upgrade *up, tc_node *node) {
     const struct activation *activation = NULL;
     TC_TRY(read_activation(up, node, &activation));
@@ -93,7 +93,7 @@ tc_status tc_ort_fused_gemm(tc_upgrade *up, tc_node *node) {
     return TC_BECOME(node, "", activation->op, sum);
 }
 
-/* (x, weight, bias?, added?): the attributes of what follows are one list. */
+/* (x, weight, bias?, added?): the attributes of the fused op are one list. */
 tc_status tc_ort_fused_conv(tc_upgrade *up, tc_node *node) {
     const struct activation *activation = NULL;
     TC_TRY(read_activation(up, node, &activation));
@@ -113,8 +113,8 @@ tc_status tc_ort_fused_conv(tc_upgrade *up, tc_node *node) {
 
 /* --- dropout ---------------------------------------------------------------------------------- */
 
-/* What the node's Dropout becomes: of x, with ratio and training_mode from the operand `ratio` on and the node's seed;
- * its mask takes the place of result 1. The dropped x. */
+/* The node's Dropout: of x, with ratio and training_mode from operand `ratio` on and the node's seed. Its mask
+ * replaces result 1. Returns the dropped x. */
 static tc_value *dropped(tc_node *node, tc_value *x, tc_value *ratio, tc_value *training) {
     tc_value *operands[] = {x, ratio, training};
     tc_value *result = tc_upgrade_emit(node, "Dropout", "dropped", operands, training ? 3 : ratio ? 2 : 1);
@@ -123,7 +123,7 @@ static tc_value *dropped(tc_node *node, tc_value *x, tc_value *ratio, tc_value *
         tc_attr_copy(result->producer, seed);
     tc_attr_remove(node, "seed");
     if (tc_output(node, 1)) {
-        node->outputs[1]->type = NULL; /* the mask is packed no more */
+        node->outputs[1]->type = NULL; /* the mask is no longer packed */
         tc_node_set_output(result->producer, 1, tc_node_take_output(node, 1));
     }
     return result;
@@ -138,15 +138,14 @@ tc_status tc_ort_bias_dropout(tc_upgrade *up, tc_node *node) {
     return residual ? TC_BECOME(node, "", "Add", y, residual) : TC_BECOME(node, "", "Identity", y);
 }
 
-/* A mask of one bit for each element has a meaning for the gradient alone. */
+/* Only the gradient can read a mask of one bit per element. */
 static tc_status need_own_mask(tc_upgrade *up, const tc_node *node) {
     const tc_value *mask = tc_output(node, 1);
     bool is_own = !mask || mask->n_graph_outputs == 0;
     for (const tc_use *use = mask ? mask->uses : NULL; use; use = use->next)
         is_own = is_own && tc_node_is(use->user, node->domain, "BitmaskDropoutGrad") && use->index == 1;
     return is_own ? TC_OK
-                  : tc_error(up->ctx, TC_UNSUPPORTED, node,
-                             "its packed mask '%s' is read by something else than its gradient",
+                  : tc_error(up->ctx, TC_UNSUPPORTED, node, "its packed mask '%s' has other readers than its gradient",
                              tc_quote(up->ctx, mask->name));
 }
 
@@ -164,7 +163,7 @@ tc_status tc_ort_bitmask_dropout(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* (dY, mask, ratio?, training_mode?): the Dropout above gives a mask of bools now. */
+/* (dY, mask, ratio?, training_mode?): the Dropout above now gives a mask of bools. */
 tc_status tc_ort_bitmask_dropout_grad(tc_upgrade *up, tc_node *node) {
     const tc_value *mask = tc_input(node, 1);
     if (!mask || !mask->producer || !tc_node_is(mask->producer, "", "Dropout"))
@@ -223,7 +222,7 @@ tc_status tc_ort_softmax_dropout_grad(tc_upgrade *up, tc_node *node) {
     return tc_ort_flat_softmax_grad(up, node);
 }
 
-/* The sum of the operands 0, 1 and `bias`, which is a result, too: (y, mean?, 1/std?, sum?). */
+/* The sum of operands 0, 1 and `bias`, which is also a result: (y, mean?, 1/std?, sum?). */
 static tc_status skipped(tc_upgrade *up, tc_node *node, uint32_t bias, tc_value **out_sum) {
     TC_TRY(tc_ort_need_results(up, node, 4));
     *out_sum = TC_EMIT(node, "Add", "skip", tc_input(node, 0), tc_input(node, 1));
@@ -246,11 +245,12 @@ tc_status tc_ort_skip_layer_norm(tc_upgrade *up, tc_node *node) {
                  : TC_BECOME(node, "", "LayerNormalization", sum, scale);
 }
 
-/* (x, skip, scale, bias?) -> (y, -, 1/std?, sum?): the mean is that of LayerNormalization, and not made here. */
+/* (x, skip, scale, bias?) -> (y, -, 1/std?, sum?): the op's mean is that of LayerNormalization; this node does not
+ * compute it. */
 tc_status tc_ort_skip_rms_norm(tc_upgrade *up, tc_node *node) {
     tc_value *sum, *scale = tc_input(node, 2), *mean = tc_output(node, 1);
     if (mean && tc_value_is_used(mean))
-        return tc_error(up->ctx, TC_UNSUPPORTED, node, "its result 1, a mean, is in use, and it takes none");
+        return tc_error(up->ctx, TC_UNSUPPORTED, node, "its result 1, a mean, is in use, but the op computes none");
     TC_TRY(skipped(up, node, 3, &sum));
     tc_value *inv = node->n_outputs > 2 && node->outputs[2] ? tc_node_take_output(node, 2) : NULL;
     tc_node_resize_outputs(node, 1);

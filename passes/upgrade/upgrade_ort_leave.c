@@ -1,6 +1,6 @@
-/* upgrade_ort_leave.c: where gradients leave a training graph of ONNX Runtime's, and where they enter. They leave by
- * accumulators, which add to a buffer that the caller owns: they become plain outputs W_grad, as in graphs that tempoc
- * differentiated itself. A YieldOp, where a framework takes over, becomes outputs and inputs of the graph. */
+/* upgrade_ort_leave.c: gradients that leave or enter a training graph of ONNX Runtime. They leave through
+ * accumulators, which add to a buffer of the caller; these become plain outputs W_grad, as in graphs that tempoc
+ * differentiated itself. A YieldOp, which hands over to a framework, becomes outputs and inputs of the graph. */
 #include "upgrade_ort.h"
 #include <string.h>
 
@@ -14,8 +14,8 @@ static void drop_input(tc_value *value) {
         tc_graph_remove_input(value->graph, value);
 }
 
-/* The training tools call the buffer of W "W_grad.accumulation.buffer"; it has W's type. NULL: this one says nothing.
- */
+/* The training tools call the buffer of W "W_grad.accumulation.buffer"; it has W's type. NULL: this name does not
+ * follow that pattern. */
 static tc_value *parameter_of(tc_graph *graph, const tc_value *gradient, const tc_value *buffer) {
     const char *name = without_end(graph->model, buffer->name, "_grad.accumulation.buffer");
     tc_value *value = name == buffer->name ? NULL : tc_graph_find(graph, name);
@@ -23,8 +23,8 @@ static tc_value *parameter_of(tc_graph *graph, const tc_value *gradient, const t
     return is_given && tc_type_equal(value->type, buffer->type) ? value : NULL;
 }
 
-/* What the accumulator leaves in its buffer: of V2 the gradient alone where `flag` is true, else the sum; of the older
- * one the sum where `flag` is true, else the buffer as it was. The flag has one element, or is absent: the sum. */
+/* The new content of the accumulator's buffer. V2: the gradient alone if `flag` is true, else the sum. V1: the sum
+ * if `flag` is true, else the old buffer. The flag has one element, or is absent: the sum. */
 static tc_value *accumulated(tc_upgrade *up, tc_node *node, tc_value *gradient) {
     tc_value *buffer = tc_input(node, 0), *flag = tc_input(node, 2);
     tc_value *sum = TC_EMIT(node, "Add", "sum", buffer, gradient);
@@ -35,8 +35,8 @@ static tc_value *accumulated(tc_upgrade *up, tc_node *node, tc_value *gradient) 
     return TC_EMIT(node, "Where", "kept", scalar, is_v2 ? gradient : sum, is_v2 ? sum : buffer);
 }
 
-/* The value that leaves the graph, called `name` where that is free. One that came from elsewhere, or is an output
- * already, cannot take it; a gradient of this name that is added to a buffer makes room. */
+/* The value that leaves the graph, called `name` if that is free. It cannot be renamed if it comes from outside or
+ * is an output already. A gradient of this name that is added to a buffer gets another one. */
 static tc_value *named(tc_upgrade *up, tc_node *node, tc_value *gradient, const char *name) {
     tc_graph *graph = node->graph;
     tc_value *leaves = gradient;
@@ -52,14 +52,14 @@ static tc_value *named(tc_upgrade *up, tc_node *node, tc_value *gradient, const 
     return leaves;
 }
 
-/* (buffer, gradient, flag?) -> (done, buffer?): the gradient is the output that `done` was. */
+/* (buffer, gradient, flag?) -> (done, buffer?): the gradient becomes the output instead of `done`. */
 tc_status tc_ort_accumulator(tc_upgrade *up, tc_node *node) {
     tc_graph *graph = node->graph;
     tc_value *buffer = tc_input(node, 0), *gradient = tc_input(node, 1), *reset = tc_input(node, 2),
              *done = tc_output(node, 0);
     if (!buffer || !buffer->is_input || !gradient || graph->parent || tc_value_use_count(buffer) != 1)
         return tc_error(up->ctx, TC_UNSUPPORTED, node,
-                        "a buffer that is no graph input, or that is used elsewhere, cannot be left out");
+                        "a buffer that is not a graph input, or that is used elsewhere, cannot be omitted");
     for (uint32_t i = 0; i < node->n_outputs; i++)
         for (tc_use *use = node->outputs[i] ? node->outputs[i]->uses : NULL; use; use = use->next)
             return tc_error(up->ctx, TC_UNSUPPORTED, node,
@@ -84,8 +84,8 @@ tc_status tc_ort_accumulator(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* Operands leave the graph, results come from whoever runs it; results are those of differentiable operands, in order.
- */
+/* Operands become outputs. Results become inputs, which the caller provides; they are the gradients of
+ * differentiable operands, in order. */
 tc_status tc_ort_yield(tc_upgrade *up, tc_node *node) {
     size_t n_skipped;
     const int64_t *skipped = tc_attr_ints(node, "non_differentiable_outputs", &n_skipped);
@@ -108,7 +108,7 @@ tc_status tc_ort_yield(tc_upgrade *up, tc_node *node) {
             gradient->type = value->type;
         gradient->role = TC_ROLE_BACKWARD;
         tc_graph_add_input(node->graph, gradient);
-        tc_note(up->ctx, NULL, "YieldOp: '%s' is an output of the graph now, and its gradient the input '%s' %s",
+        tc_note(up->ctx, NULL, "YieldOp: '%s' is now an output of the graph, and its gradient the input '%s' %s",
                 value ? tc_quote(up->ctx, value->name) : "absent", tc_quote(up->ctx, gradient->name),
                 tc_type_text(up->ctx->arena, gradient->type));
     }

@@ -1,11 +1,10 @@
-/* upgrade_ort_mend.c: mistakes that ONNX Runtime's training tools are known to make. Wrong gradients are found by what
- * the graph says of itself and mended with a warning: those of a model that was trained with them will differ from
- * ours.
- */
+/* upgrade_ort_mend.c: corrects known mistakes of ONNX Runtime's training tools. Wrong gradients are found by other
+ * parts of the graph and corrected, with a warning: a model that was trained with them had other gradients than
+ * ours. */
 #include "upgrade_ort.h"
 #include <string.h>
 
-/* Where dY's size is not known at all a sum of one row does no harm, but there is nothing to tell. */
+/* If dY's size is not known at all, a sum over one row does no harm, but a warning would be unfounded. */
 tc_value *tc_ort_unrepeated(tc_upgrade *up, tc_node *node, tc_value *dy, const tc_dim *dims, int rank) {
     int64_t axes[TC_MAX_RANK], n = 0;
     bool told = false;
@@ -20,15 +19,15 @@ tc_value *tc_ort_unrepeated(tc_upgrade *up, tc_node *node, tc_value *dy, const t
         return dy;
     if (told)
         tc_warn(up->ctx, node,
-                "its dY '%s' has rows for each element of a batch, the forward pass has them once: summed; the "
-                "training tools left that out",
+                "its dY '%s' has rows for each element of a batch, the forward pass has them once: they are "
+                "summed, which the training tools omitted",
                 tc_quote(up->ctx, dy->name));
     tc_value *sum = TC_EMIT(node, "ReduceSum", "summed", dy, tc_upgrade_ints(up, node, "repeated", axes, n));
     tc_attr_set_int(sum->producer, "keepdims", 1);
     return sum;
 }
 
-/* (shape, indices, dY): of the dims of dY those of the indices tell. */
+/* (shape, indices, dY): the leading dims of dY must be those of the indices. */
 tc_status tc_ort_gather_grad(tc_upgrade *up, tc_node *node) {
     tc_value *indices = tc_input(node, 1), *dy = tc_input(node, 2);
     int rank = tc_value_rank(indices), wide = tc_value_rank(dy);
@@ -43,8 +42,8 @@ tc_status tc_ort_gather_grad(tc_upgrade *up, tc_node *node) {
     return TC_BECOME(node, TC_TEMPO_DOMAIN, "GatherGrad", tc_input(node, 0), indices, dy);
 }
 
-/* (dY, X): the gradient of Gelu at opset 20 carries no attribute, so that of its tanh form comes out as that of the
- * exact one. The Gelus that read X tell which it is. */
+/* (dY, X): the gradient of Gelu at opset 20 has no attribute, so the gradient of the tanh variant comes out as that
+ * of the exact one. The Gelus that read X show the variant. */
 tc_status tc_ort_gelu_grad(tc_upgrade *up, tc_node *node) {
     tc_value *x = tc_input(node, 1);
     bool tanh_form = false, exact_form = false;
@@ -57,20 +56,21 @@ tc_status tc_ort_gelu_grad(tc_upgrade *up, tc_node *node) {
     }
     if (tanh_form && exact_form)
         return tc_error(up->ctx, TC_UNSUPPORTED, node,
-                        "an exact Gelu and one by tanh read its X '%s': it does not say which it is the gradient of",
+                        "an exact Gelu and a tanh Gelu read its X '%s': the gradient does not say which one "
+                        "it belongs to",
                         tc_quote(up->ctx, x->name));
     if (tanh_form) {
         tc_warn(up->ctx, node,
-                "the Gelu that reads its X '%s' is the one by tanh, and so is the gradient here; the "
-                "training tools take that of the exact one",
+                "the Gelu that reads its X '%s' is the tanh variant, so its gradient is used; the training "
+                "tools use that of the exact one",
                 tc_quote(up->ctx, x->name));
         tc_attr_set_string(node, "approximate", "tanh");
     }
     return TC_BECOME(node, TC_TEMPO_DOMAIN, "GeluGrad", tc_input(node, 0), x);
 }
 
-/* The optimizer left these names behind, and the optimizer of any later ONNX Runtime that finds the same pattern in the
- * compiled graph wants to give them again: it stops there. */
+/* The optimizer left these names. When a later ONNX Runtime finds the same pattern in the compiled graph, its
+ * optimizer creates these names again, and stops with an error. */
 void tc_ort_free_names(tc_graph *graph) {
     static const char *const taken[] = {"splits", "squeeze_axes"};
     for (size_t i = 0; i < TC_COUNT(taken); i++) {

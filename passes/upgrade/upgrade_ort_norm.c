@@ -1,4 +1,4 @@
-/* upgrade_ort_norm.c: normalizations and softmax in ONNX Runtime's words, and their gradients. */
+/* upgrade_ort_norm.c: normalizations and softmax of ONNX Runtime, and their gradients. */
 #include "compiler/shape/shape.h"
 #include "upgrade_ort.h"
 #include <string.h>
@@ -10,7 +10,7 @@ tc_status tc_ort_layer_norm_grad(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* A result of the LayerNormalization that made Y, added where it does without it. */
+/* A result of the LayerNormalization that made Y, added if the node lacks it. */
 static tc_value *statistic(tc_node *norm, uint32_t index, const char *what) {
     if (norm->n_outputs <= index)
         tc_node_resize_outputs(norm, index + 1);
@@ -19,8 +19,8 @@ static tc_value *statistic(tc_node *norm, uint32_t index, const char *what) {
     return value ? value : tc_node_add_output(norm, index, name, NULL);
 }
 
-/* (dY, Y, scale, bias, 1/std): x-hat = (Y - bias) / scale, which an element of scale that is 0 makes NaN. Where the
- * norm itself is at hand its operand has all that is needed; what is kept of it is for the recipe to choose. */
+/* (dY, Y, scale, bias, 1/std): x-hat = (Y - bias) / scale, which is NaN where scale is 0. If the norm itself is in
+ * the graph, its operand suffices; the recipe chooses the tensor to keep. */
 tc_status tc_ort_layer_norm_grad_from_y(tc_upgrade *up, tc_node *node) {
     tc_value *dy = tc_input(node, 0), *y = tc_input(node, 1), *scale = tc_input(node, 2), *inv = tc_input(node, 4);
     tc_node *norm = y ? y->producer : NULL;
@@ -33,7 +33,7 @@ tc_status tc_ort_layer_norm_grad_from_y(tc_upgrade *up, tc_node *node) {
             TC_TRY(tc_infer_node(up->ctx, norm));
         return TC_BECOME(node, TC_TEMPO_DOMAIN, "LayerNormalizationGrad", dy, tc_input(norm, 0), scale, mean, inv);
     }
-    tc_warn(up->ctx, node, "this gradient divides by the scale '%s': where an element of it is 0 there is none",
+    tc_warn(up->ctx, node, "this gradient divides by the scale '%s': it is NaN where an element of the scale is 0",
             scale ? tc_quote(up->ctx, scale->name) : "absent");
     tc_value *xhat = TC_EMIT(node, "Div", "xhat", TC_EMIT(node, "Sub", "centred", y, tc_input(node, 3)), scale);
     return TC_BECOME(node, TC_TEMPO_DOMAIN, "LayerNormalizationXhatGrad", dy, xhat, scale, inv);
@@ -55,11 +55,11 @@ tc_status tc_ort_rms_norm_grad(tc_upgrade *up, tc_node *node) {
 
 /* --- over batch and places -------------------------------------------------------------------- */
 
-typedef struct channels { /* of [N, C, d1, ...] */
+typedef struct channels { /* for [N, C, d1, ...] */
     tc_upgrade *up;
     tc_node *node;
-    tc_value *others; /* all axes but that of the channels */
-    tc_value *places; /* 1, ... rank - 2: where a parameter [C] lacks an axis */
+    tc_value *others; /* all axes except the channels' */
+    tc_value *places; /* 1, ... rank - 2: axes that a parameter [C] lacks */
 } channels;
 
 static tc_status read_channels(tc_upgrade *up, tc_node *node, uint32_t operand, channels *out) {
@@ -86,7 +86,7 @@ static tc_value *per_channel(const channels *c, tc_value *value) {
     return c->places ? TC_EMIT(c->node, "Unsqueeze", "wide", value, c->places) : value;
 }
 
-/* (dY, X, scale, mean, 1/std) -> (dX, dscale, dbias), the statistics [C] being those of X itself. */
+/* (dY, X, scale, mean, 1/std) -> (dX, dscale, dbias); the statistics [C] are those of X itself. */
 tc_status tc_ort_batch_norm_grad(tc_upgrade *up, tc_node *node) {
     tc_value *dy = tc_input(node, 0), *x = tc_input(node, 1);
     channels c;
@@ -105,13 +105,13 @@ tc_status tc_ort_batch_norm_grad(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* BatchNormalization with two results more: mean and 1/std of what it read. */
+/* BatchNormalization with two more results: mean and 1/std of its operand. */
 tc_status tc_ort_batch_norm(tc_upgrade *up, tc_node *node) {
     tc_value *x = tc_input(node, 0), *statistics[5] = {NULL};
     channels c;
     TC_TRY(tc_ort_need_results(up, node, 5));
     if (tc_attr_int(node, "training_mode", 0) == 0)
-        return tc_error(up->ctx, TC_UNSUPPORTED, node, "without training_mode it has no statistics to give");
+        return tc_error(up->ctx, TC_UNSUPPORTED, node, "without training_mode it has no batch statistics");
     TC_TRY(read_channels(up, node, 0, &c));
     tc_value *mean = reduce(&c, "ReduceMean", x, false);
     tc_value *centred = TC_EMIT(node, "Sub", "centred", x, per_channel(&c, mean));

@@ -1,17 +1,17 @@
-/* tiled_attention.c: attention whose map P is kept by nobody. The gradient op makes a block of its rows at a time
- * again, by the kernels' same functions, so that gradients have the same bits; dropout is drawn again by its counter.
- * What is kept instead, a bias or a mask that was not there anyway, is looked at first. Of 16 bits each row's maximum
- * and sum are kept, for tensor cores. */
+/* tiled_attention.c: attention without a stored map P. The gradient op recomputes a block of its rows at a time, by
+ * the kernels' same functions, so that gradients have the same bits; dropout is drawn again by its counter. The pass
+ * compares the tensors that have to be kept instead, such as a bias or a mask that was not kept before. For 16-bit
+ * types each row's maximum and sum are kept, for tensor cores. */
 #include "compiler/memory/late_reads.h"
 #include "passes/rules/rules.h"
 #include "compiler/memory/storage.h"
 #include "passes/lean/lean.h"
-#include "forms.h"
+#include "variants.h"
 #include <math.h>
 #include <string.h>
 
 enum { Q, KT, V, BIAS, MASK, RATIO, SEED, OPERANDS };                   /* of the attention */
-enum { G_STATISTICS = OPERANDS + 1, G_Y };                              /* of the tiled gradient, behind those */
+enum { G_STATISTICS = OPERANDS + 1, G_Y };                              /* of the tiled gradient, after those */
 enum { G_DY, G_Q, G_KT, G_V, G_P, G_DROPPED, G_KEEP, G_RATIO, G_MASK }; /* of its gradient */
 enum { Y, P, DROPPED, KEEP, STATISTICS };
 
@@ -26,7 +26,7 @@ static bool read_by_alone(const tc_value *value, const tc_node *user) {
     return value->n_graph_outputs == 0;
 }
 
-/* Of dims but the last two. */
+/* Of all dims but the last two. */
 static bool same_leading(const tc_value *a, const tc_value *b) {
     int rank = tc_value_rank(a);
     bool same = rank >= 2 && rank == tc_value_rank(b);
@@ -39,25 +39,25 @@ static bool is_masked(const tc_node *forward) {
     return tc_input(forward, MASK) && isfinite(tc_attr_float(forward, "fill", -INFINITY));
 }
 
-/* Why the gradient is not that of this attention alone; NULL: it is. */
+/* The reason why the gradient is not that of this attention alone; NULL: it is. */
 static const char *mismatch(const tc_node *grad, const tc_node *forward) {
     const uint32_t pairs[][2] = {{G_Q, Q}, {G_KT, KT}, {G_V, V}, {G_RATIO, RATIO}};
     const uint32_t maps[][2] = {{G_P, P}, {G_DROPPED, DROPPED}, {G_KEEP, KEEP}};
     for (size_t i = 0; i < TC_COUNT(pairs); i++)
         if (tc_input(grad, pairs[i][0]) != tc_input(forward, pairs[i][1]))
-            return "its operands are not those of the forward op";
+            return "its operands differ from those of the forward op";
     for (size_t i = 0; i < TC_COUNT(maps); i++) {
         const tc_value *map = tc_input(grad, maps[i][0]);
         if (map && map != tc_output(forward, maps[i][1]))
-            return "its maps are not those of one forward op";
+            return "its maps come from several forward ops";
         if (!read_by_alone(tc_output(forward, maps[i][1]), grad))
-            return "something else reads the map, too";
+            return "the map has another reader, too";
     }
     if (tc_attr_float(grad, "scale", 1) != tc_attr_float(forward, "scale", 1))
-        return "its scale is not that of the forward op";
+        return "its scale differs from that of the forward op";
     if (tc_input(grad, G_MASK) != (is_masked(forward) ? tc_input(forward, MASK) : NULL) &&
         (tc_output(grad, 0) || tc_output(grad, 1)))
-        return "its products do not reach what the scores were made of";
+        return "its products differ from those of the scores";
     if (!same_leading(tc_input(grad, G_DY), tc_input(grad, G_P)))
         return "V has other leading dims than the scores, or they are not known";
     return NULL;
@@ -66,7 +66,7 @@ static const char *mismatch(const tc_node *grad, const tc_node *forward) {
 tc_node *tc_tileable_attention(const tc_node *grad, const char **out_why) {
     const tc_value *p = tc_input(grad, G_P);
     tc_node *forward = p ? p->producer : NULL;
-    const char *why = "P is not made by an attention";
+    const char *why = "P does not come from an attention op";
     if (forward && forward->graph == grad->graph && p->out_index == P &&
         tc_node_is(forward, TC_TEMPO_DOMAIN, "DotProductAttention"))
         why = mismatch(grad, forward);
@@ -94,9 +94,9 @@ tc_node *tc_tiled_gradient(tc_node *grad, const tc_node *forward) {
     return tiled;
 }
 
-/* Tensor cores take 16 bits in tiles, with statistics of rows and y in the place of two products: 8 bytes a row, where
- * y or what it can be made again from is kept anyway. Other types make P again as it was made, whose statistics are
- * little beside the product. */
+/* Tensor cores process 16-bit tiles, with statistics of rows and y instead of two products. This takes 8 bytes per
+ * row, if y, or a tensor to recompute it from, is kept anyway. Other types recompute P as in the forward pass, where
+ * the statistics cost little beside the product. */
 static void keep_statistics(tc_node *forward, const tc_node *end) {
     tc_value *y = tc_output(forward, Y), *p = tc_output(forward, P);
     tc_dtype dtype = tc_value_dtype(y);
@@ -133,7 +133,7 @@ static tc_node *only_user(const tc_value *value) {
     return value && tc_value_use_count(value) == 1 && value->uses ? value->uses->user : NULL;
 }
 
-/* Axes of a ReduceSum that are all in front of an attention's rows, as the op takes them. */
+/* Axes of a ReduceSum that all come before an attention's rows, as the op requires. */
 static bool leading_axes(const tc_node *sum, int rank, int64_t axes[TC_MAX_RANK], size_t *out_n) {
     const tc_tensor *given = tc_input(sum, 1) ? tc_value_constant(tc_input(sum, 1)) : NULL;
     *out_n = given && given->data ? (size_t)given->count : 0;
@@ -148,7 +148,7 @@ static bool leading_axes(const tc_node *sum, int rank, int64_t axes[TC_MAX_RANK]
     return true;
 }
 
-/* The ReduceSum keeps its place as the Squeeze that it is beside the sum, or goes where it kept the axes. */
+/* The ReduceSum becomes a Squeeze if it removes the axes; if it keeps them, it is removed. */
 void tc_sum_in_tiles(tc_node *tiled) {
     tc_value *ds = tc_output(tiled, 3);
     tc_node *sum = only_user(ds);
@@ -191,7 +191,7 @@ static void explain(const tiling *t, const tc_node *grad, const char *why) {
                 why);
 }
 
-/* Whether an operand has fewer elements than the map whatever dims are, by an axis that it repeats. */
+/* Whether an operand has fewer elements than the map for any dims, because it is broadcast along an axis. */
 static bool is_repeated(const tc_value *operand, const tc_value *p) {
     int rank = tc_value_rank(operand), of_p = tc_value_rank(p);
     bool repeated = rank < of_p;
@@ -201,7 +201,7 @@ static bool is_repeated(const tc_value *operand, const tc_value *p) {
     return repeated;
 }
 
-/* How many tileable attentions read a bias. */
+/* The number of tileable attentions that read a bias. */
 static int attentions_with(const tc_value *bias) {
     int n = 0;
     TC_FOR_USES(use, bias)
@@ -210,7 +210,8 @@ static int attentions_with(const tc_value *bias) {
     return n;
 }
 
-/* Whether the map would only make room for a bias as large, which nobody keeps so far and no other attention shares. */
+/* Whether dropping the map would only make room for a bias of the same size, which nothing keeps so far and no other
+ * attention shares. */
 static bool is_in_vain(const tiling *t, const tc_node *forward) {
     const tc_value *bias = tc_input(forward, BIAS), *p = tc_output(forward, P);
     if (!bias || is_repeated(bias, p) || tc_value_is_given(tc_value_storage(bias)))
@@ -224,7 +225,7 @@ static void tile(const tiling *t, tc_node *grad) {
     tc_node *forward = tc_tileable_attention(grad, &why);
     t->row->tried++;
     if (forward && is_in_vain(t, forward))
-        why = "its bias is as large, and would have to be kept for it";
+        why = "its bias is as large, and would have to be kept instead";
     if (why) {
         explain(t, grad, why);
         return;
@@ -255,7 +256,7 @@ tc_status tc_pass_tile(tc_pass_env *env, tc_model *model) {
     TC_FOR_NODES_SAFE(node, graph)
         if (tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttentionGrad"))
             tile(&t, node);
-    TC_FOR_NODES(node, graph) /* nodes behind it go */
+    TC_FOR_NODES(node, graph) /* nodes after it are removed */
         if (tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttentionTiledGrad"))
             tc_sum_in_tiles(node);
     tc_dim_pool *pool = model->dims;

@@ -1,10 +1,10 @@
-/* choose_loss.c: which output is the loss. What --loss says comes first, then what the file says by its marks and
- * gradient ops, then what the graph looks like. */
+/* choose_loss.c: chooses the output that is the loss: by --loss, else by marks and gradient ops of the file, else by
+ * the look of the graph. */
 #include "choose_loss.h"
 #include "compiler/memory/roles.h"
 #include <string.h>
 
-/* --- of a graph to differentiate -------------------------------------------------------------- */
+/* --- graphs without a backward pass ----------------------------------------------------------- */
 /* "a float[], b float[1]" or, when no output is scalar, all outputs with their types. */
 static const char *list_candidates(tc_ctx *ctx, const tc_graph *graph, bool scalar_only) {
     const char *text = "", *sep = "";
@@ -59,7 +59,7 @@ tc_status tc_choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value **out
     if (n == 1)
         return TC_OK;
     if (n == 0) {
-        tc_error(ctx, TC_USAGE, NULL, "no output is a loss: one float number ([] or [1]) is expected");
+        tc_error(ctx, TC_USAGE, NULL, "no output is a loss: expected one float number ([] or [1])");
         tc_hint(
             ctx,
             "the outputs are: %s; export the model with its loss (docs/howto/exporting.md), or compile it without a "
@@ -88,10 +88,10 @@ tc_value *tc_unambiguous_loss(const tc_options *options, const tc_graph *graph) 
     return loss;
 }
 
-/* --- of a graph that holds a backward pass ---------------------------------------------------- */
-static bool is_behind(tc_role role) { return role == TC_ROLE_BACKWARD || role == TC_ROLE_GRADIENT; }
+/* --- graphs with a backward pass -------------------------------------------------------------- */
+static bool is_backward(tc_role role) { return role == TC_ROLE_BACKWARD || role == TC_ROLE_GRADIENT; }
 
-/* Says which outputs look like gradients; `named`: there is --loss. */
+/* Reports the outputs that look like gradients. `named`: the user gave --loss. */
 static void tell_inferred(tc_ctx *ctx, const tc_graph *graph, const tc_roles *roles, bool named) {
     const char **names = TC_NEW_ARRAY(ctx->arena, const char *, (size_t)graph->n_outputs + 1);
     size_t n = 0;
@@ -100,8 +100,9 @@ static void tell_inferred(tc_ctx *ctx, const tc_graph *graph, const tc_roles *ro
             names[n++] = graph->outputs[i]->name;
     tc_note(ctx, NULL, "the graph seems to hold the backward pass of %s, with the gradient%s %s%s",
             tc_quote(ctx, roles->loss->name), n > 1 ? "s" : "", tc_quote_list(ctx, names, n),
-            named ? "; --loss says that it does not" : "");
-    tc_hint(ctx, named ? "without --loss no other is appended" : "if it does not, name the loss: --loss=NAME");
+            named ? "; --loss overrides this" : "");
+    tc_hint(ctx, named ? "without --loss, no second backward pass is appended"
+                       : "if it holds none, name the loss: --loss=NAME");
 }
 
 static bool any_marked_loss(const tc_graph *graph) {
@@ -111,11 +112,12 @@ static bool any_marked_loss(const tc_graph *graph) {
     return false;
 }
 
-/* Gradient ops do not tell what they are the gradients of, and --loss does. */
+/* Gradient ops do not say which value they differentiate; --loss does. */
 static void mark_named_loss(const tc_graph *graph, const tc_roles *roles, const char *name) {
     for (uint32_t i = 0; !any_marked_loss(graph) && i < graph->n_outputs; i++) {
         tc_value *value = graph->outputs[i];
-        if (strcmp(value->name, name) == 0 && !is_behind(roles->outputs[i]) && tc_dtype_is_float(tc_value_dtype(value)))
+        if (strcmp(value->name, name) == 0 && !is_backward(roles->outputs[i]) &&
+            tc_dtype_is_float(tc_value_dtype(value)))
             value->role = TC_ROLE_LOSS;
     }
 }
@@ -149,9 +151,9 @@ tc_status tc_check_loss(tc_pass_env *env, const tc_graph *graph) {
     if (value->role == TC_ROLE_LOSS)
         return TC_OK;
     const tc_value *loss = tc_find_loss(graph);
-    tc_error(ctx, TC_USAGE, NULL, "--loss: the graph holds a backward pass already, and %s is not its loss",
+    tc_error(ctx, TC_USAGE, NULL, "--loss: the graph already holds a backward pass, and %s is not its loss",
              tc_quote(ctx, name));
-    tc_hint(ctx, "%s%s; another loss can be differentiated in the model as it was before",
-            loss ? "that is " : "which output is, is not known", loss ? tc_quote(ctx, loss->name) : "");
+    tc_hint(ctx, "%s%s; for another loss, compile the model without its backward pass",
+            loss ? "its loss is " : "its loss is not known", loss ? tc_quote(ctx, loss->name) : "");
     return TC_USAGE;
 }

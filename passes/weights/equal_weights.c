@@ -1,10 +1,9 @@
 /* equal_weights.c: tensors -> groups that hold the same numbers, each member a copy or a transpose of the first.
  * Permuting axes keeps the multiset of dims and of elements, and leaves the first and the last element in place. So
- * tensors are sorted by type, sorted dims, first and last element, which tells nearly all real weights apart at the
- * price of two elements each. Tensors that agree are sorted further by a hash that adds up all elements in any order,
- * and those that agree in the hash, too, are compared element by element. A tensor is compared with at most DIFFERENT
- * others, so that a file made for the purpose (many rearrangements of the same elements) costs a constant times its
- * bytes like any other. */
+ * tensors are sorted by type, sorted dims, first and last element. That separates nearly all real weights at the price
+ * of reading two elements each. Tensors that agree are sorted further by a hash that adds up all elements in any order,
+ * and those with equal hashes are compared element by element. A tensor is compared with at most DIFFERENT others, so
+ * that a malicious file (many rearrangements of the same elements) costs a constant times its bytes like any other. */
 #include "equal_weights.h"
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +31,7 @@ static uint64_t load(const char *data, size_t size, uint64_t index) {
     }
 }
 
-/* --- telling apart ---------------------------------------------------------------------------- */
+/* --- sorting ---------------------------------------------------------------------------------- */
 static bool is_uniform(const entry *e) {
     size_t size = element_size(e->weight->tensor);
     const char *data = e->weight->data;
@@ -79,9 +78,9 @@ static int compare_entries(const void *x, const void *y) {
     return order ? order : compare_numbers(a->index, b->index);
 }
 
-/* --- comparing for certain -------------------------------------------------------------------- */
-/* b's elements in order against a's along `perm`: b[i0, i1, ..] = a[..] with i_k along a's axis perm[k]. In blocks of
- * the last two axes, so that of a large matrix neither side is read from a new page for each element. */
+/* --- exact comparison ------------------------------------------------------------------------- */
+/* b's elements in order against a's along `perm`: b[i0, i1, ..] = a[..] with i_k along a's axis perm[k]. In blocks
+ * of the last two axes, so that neither side of a large matrix is read from a new page for each element. */
 static bool same_permuted(const tc_weight *a, const tc_weight *b, const int64_t *perm) {
     int64_t stride[TC_EQUAL_RANK], dim[TC_EQUAL_RANK] = {1, 1, 1, 1}, step[TC_EQUAL_RANK] = {0}, size = 1;
     int rank = b->tensor->rank, pad = TC_EQUAL_RANK - rank;
@@ -105,7 +104,7 @@ static bool same_permuted(const tc_weight *a, const tc_weight *b, const int64_t 
     return true;
 }
 
-/* The next permutation in the order of the alphabet; false behind the last. */
+/* The next permutation in lexicographic order; false after the last. */
 static bool next_permutation(int64_t *perm, int n) {
     int i = n - 2, j = n - 1;
     while (i >= 0 && perm[i] > perm[i + 1])
@@ -142,7 +141,7 @@ static bool is_equal(const tc_weight *a, const tc_weight *b, tc_equal *out, uint
         return false;
     for (int i = 0; i < TC_EQUAL_RANK; i++)
         out->perm[i] = i;
-    while (next_permutation(out->perm, s->rank)) { /* past the identity */
+    while (next_permutation(out->perm, s->rank)) { /* start after the identity */
         if (!fits(s, t, out->perm))
             continue;
         *read += 2 * s->bytes;
@@ -153,7 +152,7 @@ static bool is_equal(const tc_weight *a, const tc_weight *b, tc_equal *out, uint
     return false;
 }
 
-/* Entries [0, n) agree in all but certainty, and come in the order of their indices. */
+/* Entries [0, n) agree in sort key and hash, and are sorted by their indices. */
 static void group(const entry *entries, size_t n, tc_equal *out, uint64_t *read) {
     const entry *different[DIFFERENT];
     size_t n_different = 0;
@@ -175,7 +174,7 @@ static void add_hashes(entry *entries, size_t n, uint64_t *read) {
     }
 }
 
-/* Calls for each run of entries that compare as equal. */
+/* Calls it for each run of entries that compare as equal. */
 static size_t run_length(const entry *entries, size_t n, int (*compare)(const entry *a, const entry *b)) {
     size_t length = 1;
     while (length < n && compare(entries, entries + length) == 0)

@@ -1,7 +1,7 @@
-/* guess_learned.c: tells parameters from masks, scales and running statistics by what the graph does with them: masks
- * and scales are added to, multiplied with or selected into the operand of Softmax, or are the mask of Attention. So
- * are learned biases and temperatures: their elements tell, and where these are those of a fresh parameter, the name.
- */
+/* guess_learned.c: distinguishes parameters from masks, scales and running statistics by their uses in the graph.
+ * Masks and scales are added to the operand of a Softmax, multiply it, or are selected into it, or are the mask of
+ * Attention. Learned biases and temperatures are used in the same ways: then their elements decide, and for the
+ * elements of a fresh parameter the name. */
 #include "guess_learned.h"
 #include "compiler/memory/storage.h"
 #include "compiler/ir/ops.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* --- names ------------------------------------------------------------------------------------ */
-/* Whether the part behind the last dot of the first `n` characters begins with a letter. */
+/* Whether the part after the last dot of the first `n` characters begins with a letter. */
 static bool has_named_part(const char *name, size_t n) {
     while (n > 0 && name[n - 1] != '.')
         n--;
@@ -33,7 +33,7 @@ static bool is_scalar_gather(const tc_node *node) {
     return tc_node_is(node, "", "Gather") && tc_input(node, 1) && tc_value_rank(tc_input(node, 1)) == 0;
 }
 
-/* One row taken by its number is a part of a mask, as a slice is; rows that a list looks up are those of a table. */
+/* One row taken by its number is a part of a mask, like a slice. Rows looked up by a list are rows of a table. */
 static bool passes_mask(const tc_node *node) { return tc_node_has(node, TC_PASSES_MASK) || is_scalar_gather(node); }
 
 static bool is_vector(const tc_value *value) { return value && value->init && tc_value_rank(value) == 1; }
@@ -51,7 +51,7 @@ static const tc_value *scaled_by_node(const tc_node *node) {
     return mul && is_number(tc_input(node, 0)) ? tc_input(node, 1) : NULL;
 }
 
-/* What a value is before views, transposes and scales. */
+/* The value before views, transposes and scales. */
 static const tc_value *origin_of(const tc_value *value) {
     while (value && value->producer) {
         const tc_value *before = scaled_by_node(value->producer);
@@ -68,9 +68,9 @@ static bool is_weight(const tc_flow *flow, const tc_value *value) {
     return value && !tc_flow_has(flow, value, TC_FLOW_DATA) && tc_value_rank(value) >= 2;
 }
 
-enum { SUMMANDS = 4 }; /* sums in sums that are followed */
+enum { SUMMANDS = 4 }; /* sums in sums that are visited */
 
-/* x W, of a weight that the file holds or computes from others alone, and sums of such and of biases. */
+/* x W, for a weight that the file holds or computes from others alone, and sums of it and of biases. */
 static bool is_layer(const tc_flow *flow, const tc_value *value, int depth) {
     static const char *const products[] = {"MatMul", "Gemm", "Conv", "ConvTranspose"};
     value = origin_of(value);
@@ -92,8 +92,8 @@ static bool is_layer(const tc_flow *flow, const tc_value *value, int depth) {
     return any;
 }
 
-/* A vector added to x W is a layer's bias also where a Softmax follows, raised to attention with W as its keys or not;
- * scores are products of two activations. */
+/* A vector added to x W is a layer's bias, even if a Softmax follows (or an attention with W as its keys); scores
+ * are products of two activations. */
 static bool is_layer_bias(const tc_flow *flow, const tc_node *node, uint32_t index) {
     if (tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention"))
         return index == 3 && is_vector(tc_input(node, 3)) && !tc_input(node, 4) && is_weight(flow, tc_input(node, 1));
@@ -101,7 +101,8 @@ static bool is_layer_bias(const tc_flow *flow, const tc_node *node, uint32_t ind
            is_layer(flow, tc_input(node, 1 - index), SUMMANDS);
 }
 
-/* The share of each of several things, by weights that nothing else goes into: nobody computes that of constants. */
+/* The weights of a weighted sum that depend on no data: no exporter computes these from constants, so they are
+ * learned. */
 static bool is_mixture(const tc_node *node) {
     const tc_value *origin = origin_of(tc_input(node, 0));
     return origin && origin->init;
@@ -165,14 +166,16 @@ static const struct telling {
     [TC_GUESS_ROTARY] = {"is taken for a table of rotary position embeddings and is not trained",
                          "initializers are taken for tables of rotary position embeddings and are not trained",
                          "train"},
-    [TC_GUESS_FRESH] = {"is trained for its name; by its equal elements it could be a mask or scale of softmax scores",
-                        "initializers are trained for their names; by their equal elements they could be masks or "
-                        "scales of softmax scores",
+    [TC_GUESS_FRESH] = {"is trained because of its name; its elements are all equal, so it could be a mask "
+                        "or scale of softmax scores",
+                        "initializers are trained because of their names; their elements are all equal, so "
+                        "they could be masks or scales of softmax scores",
                         "freeze"},
-    [TC_GUESS_UNNAMED] = {"is trained for its elements, which are not those of a mask or scale of softmax scores",
-                          "initializers are trained for their elements, which are not those of masks or scales of "
-                          "softmax scores",
-                          "freeze"},
+    [TC_GUESS_UNNAMED] =
+        {"is trained because of its elements, which are not those of a mask or scale of softmax scores",
+         "initializers are trained because of their elements, which are not those of masks "
+         "or scales of softmax scores",
+         "freeze"},
 };
 
 void tc_tell_guessed(tc_ctx *ctx, tc_guess guess, const char *const *names, size_t n) {

@@ -1,15 +1,16 @@
-/* mask_contents.c: tells the contents of masks and scales from those of parameters. */
+/* mask_contents.c: distinguishes the contents of masks and scales from those of parameters. */
 #include "mask_contents.h"
 #include <math.h>
 
-enum { MOST = 1 << 16 }; /* elements looked at: where a mask has only zeros there, its name has to tell */
+enum { MOST = 1 << 16 }; /* elements examined: if a mask has only zeros there, its name has to decide */
 
-static const double beyond = 1e3;   /* no parameter's element: float16's lowest is -65504, exporters write -1e4 too */
+static const double beyond =
+    1e3; /* beyond parameters: float16's lowest number is -65504, and exporters write -1e4 too */
 static const double sixteenth = 16; /* slopes of 128 heads are 2^(-k/16) */
 
 typedef struct elements {
     tc_tensor tensor; /* with its data */
-    uint64_t n, row;  /* elements looked at; those of a row along the last dim that is not 1 */
+    uint64_t n, row;  /* elements examined; those of a row along the last dim that is not 1 */
     double epsilon;   /* relative error of an element */
 } elements;
 
@@ -19,7 +20,7 @@ static double epsilon_of(tc_dtype dtype) {
     switch (dtype) {
     case TC_FLOAT16: return ldexp(1, -11);
     case TC_BFLOAT16: return ldexp(1, -8);
-    default: return ldexp(1, -18); /* float and double: of powers and products that were computed in float */
+    default: return ldexp(1, -18); /* float and double: powers and products that were computed in float */
     }
 }
 
@@ -45,7 +46,7 @@ static bool are_powers(const elements *e) {
     return true;
 }
 
-/* Whether the row goes up, down or neither by steps of one size; adds their number. */
+/* Whether the row goes up, down or neither by equal steps; adds their number. */
 static bool row_steps(const elements *e, uint64_t first, uint64_t *steps) {
     double size = 0, most = fabs(at(e, first));
     for (uint64_t i = first + 1; i < first + e->row; i++) {
@@ -72,7 +73,7 @@ static bool are_steps(const elements *e) {
             return false;
         stepped += steps > before;
     }
-    return steps > stepped; /* one step alone is any number */
+    return steps > stepped; /* one step alone proves nothing */
 }
 
 /* One number for each distance of row and column: a bias computed from positions. */

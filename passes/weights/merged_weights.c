@@ -1,5 +1,5 @@
-/* merged_weights.c: several tensors of a model, stored once because they were equal when it was exported. Each group of
- * uses (parameter_uses.h) gets an initializer of its own, with its own name and kind, over the same bytes. */
+/* merged_weights.c: several tensors of a model that were stored once because they were equal at export. Each group
+ * of uses (parameter_uses.h) gets an initializer of its own, with its own name and kind, over the same bytes. */
 #include "tied.h"
 #include "passes/torch/metadata/torch_names.h"
 #include "trainable.h"
@@ -10,7 +10,7 @@ typedef struct merged {
     tc_use_groups groups;
 } merged;
 
-/* What a node between the initializer and its uses reads beside constants: the only such operand. */
+/* The operand of a node between the initializer and its uses, if all others are constants. */
 static tc_value *changing_operand(const merged *m, const tc_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (tc_input(node, i) && !tc_value_constant(tc_input(node, i)))
@@ -18,7 +18,7 @@ static tc_value *changing_operand(const merged *m, const tc_node *node) {
     return m->value;
 }
 
-/* `value`, or what nodes made of it, with `copy` in the initializer's place; the nodes between are made again. */
+/* `value`, or a copy of the nodes that made it, with `copy` instead of the initializer. */
 static tc_value *with_copy(tc_tied *t, const merged *m, tc_value *value, tc_value *copy, tc_map *made) {
     tc_value **way = NULL;
     size_t n = 0, cap = 0;
@@ -41,15 +41,15 @@ static tc_value *with_copy(tc_tied *t, const merged *m, tc_value *value, tc_valu
     return again;
 }
 
-/* What is stored as the exporter computed it, transposed, say, keeps the file's name and tells PyTorch's: what has
- * PyTorch's is as PyTorch has it. */
+/* An initializer that the exporter computed, perhaps transposed, keeps the file's name, and records PyTorch's. An
+ * initializer with PyTorch's name is stored as in PyTorch. */
 static bool is_changed(const tc_tied *t, const merged *m) {
     size_t n;
     tc_torch_folded_from(t->scratch, m->value, &n);
     return n > 0;
 }
 
-/* A parameter that the file has transposed is made as PyTorch has it, where its data is there. */
+/* A parameter that the file has transposed is stored as in PyTorch, if its data is available. */
 static bool is_turned_back(const tc_tied *t, const merged *m, const tc_use_group *group) {
     const tc_torch_name *was = tc_torch_name_of(t->env->summary, m->value->name);
     return group->name && was && was->layout == TC_TORCH_TRANSPOSED &&
@@ -80,7 +80,7 @@ static tc_tensor *transposed(const tc_tied *t, const tc_tensor *tensor) {
     return result;
 }
 
-/* What stands in the stored initializer's place: the copy, or its transpose. */
+/* The replacement of the stored initializer: the copy, or its transpose. */
 static tc_value *in_layout(const tc_tied *t, const merged *m, const tc_use_group *group, tc_value *copy) {
     if (!is_turned_back(t, m, group))
         return copy;
@@ -120,7 +120,7 @@ static const char *give_copy(tc_tied *t, const merged *m, const tc_use_group *gr
     return value->name;
 }
 
-/* The names of the copies, and how many. */
+/* The names of the copies, and their number. */
 static const char **split(tc_tied *t, const merged *m, size_t *out_n) {
     size_t first = m->groups.homeless ? 0 : 1, n = 0;
     const char **names = TC_NEW_ARRAY(t->scratch, const char *, m->groups.n + 1);
@@ -130,8 +130,8 @@ static const char **split(tc_tied *t, const merged *m, size_t *out_n) {
     return names;
 }
 
-/* --- what the file tells ---------------------------------------------------------------------- */
-/* A group of it is a parameter, or may be one. Buffers and constants may be one initializer. */
+/* --- from records of the file ----------------------------------------------------------------- */
+/* Whether a group of it is a parameter, or may be one. Buffers and constants may share one initializer. */
 static bool concerns_training(const tc_tied *t, size_t i, const tc_use_groups *groups) {
     bool any = t->w.trained[i] || t->w.values[i]->learned == TC_LEARNED_YES;
     for (size_t g = 0; g < groups->n; g++)
@@ -145,7 +145,7 @@ bool tc_part_merged(tc_tied *t) {
     size_t n = 0, parts = 0, cap = 0, here;
     for (size_t i = 0; i < t->w.n; i++) {
         tc_use_groups groups = tc_group_uses(t->scratch, t->program, t->w.values[i], false);
-        if (groups.told && (groups.n > 1 || groups.homeless) && concerns_training(t, i, &groups))
+        if (groups.recorded && (groups.n > 1 || groups.homeless) && concerns_training(t, i, &groups))
             found[n++] = (merged){t->w.values[i], groups};
     }
     for (size_t i = 0; i < n; i++) {
@@ -159,13 +159,12 @@ bool tc_part_merged(tc_tied *t) {
         }
     }
     if (parts)
-        tc_note(t->env->ctx, NULL,
-                "tensors that were stored as one, being equal, have initializers of their own again: %s",
+        tc_note(t->env->ctx, NULL, "equal tensors that were stored as one have initializers of their own again: %s",
                 tc_quote_list(t->env->ctx, names, parts));
     return n > 0;
 }
 
-/* --- what the graph suggests ------------------------------------------------------------------ */
+/* --- from the structure of the graph ---------------------------------------------------------- */
 static void warn_merged(const tc_tied *t, const merged *found, size_t n) {
     tc_ctx *ctx = t->env->ctx;
     const char **names = TC_NEW_ARRAY(t->scratch, const char *, n + 1);
@@ -177,8 +176,8 @@ static void warn_merged(const tc_tied *t, const merged *found, size_t n) {
         if (n > TC_LIST_FEW)
             continue;
         tc_warn(ctx, NULL,
-                "%s seems to stand for %zu parameters that were equal when the model was exported, such as those of %s "
-                "and %s: training would tie them",
+                "%s seems to stand for %zu parameters that were equal when the model was exported, such as "
+                "those of %s and %s: they would be trained as one",
                 tc_quote(ctx, names[i]), g->n, tc_tied_place(t, g->groups[0].uses[0]),
                 tc_tied_place(t, g->groups[1].uses[0]));
         tc_hint(ctx, "--untie gives each a copy of its own");
@@ -187,7 +186,7 @@ static void warn_merged(const tc_tied *t, const merged *found, size_t n) {
         return;
     tc_warn(ctx, NULL,
             "%zu initializers seem to stand for %zu parameters that were equal when the model was exported: "
-            "training would tie them; %s",
+            "they would be trained as one; %s",
             n, parameters, tc_quote_list(t->env->ctx, names, n));
     tc_hint(ctx, "--untie gives each parameter a copy of its own");
 }
@@ -199,7 +198,7 @@ bool tc_guess_merged(tc_tied *t) {
         if (!t->w.trained[i] || !t->w.equal[i].uniform || tc_value_use_count(t->w.values[i]) < 2)
             continue;
         tc_use_groups groups = tc_group_uses(t->scratch, t->program, t->w.values[i], true);
-        if (!groups.told && groups.n > 1)
+        if (!groups.recorded && groups.n > 1)
             found[n++] = (merged){t->w.values[i], groups};
     }
     if (!t->env->options->untie) {
@@ -208,7 +207,7 @@ bool tc_guess_merged(tc_tied *t) {
     }
     for (size_t i = 0; i < n; i++) {
         const char **names = split(t, &found[i], &here);
-        tc_note(t->env->ctx, NULL, "--untie: copies of %s are trained for themselves: %s",
+        tc_note(t->env->ctx, NULL, "--untie: copies of %s are trained separately: %s",
                 tc_quote(t->env->ctx, found[i].value->name), tc_quote_list(t->env->ctx, names, here));
     }
     if (n == 0)

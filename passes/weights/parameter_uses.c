@@ -1,13 +1,13 @@
 /* parameter_uses.c: uses of an initializer -> the parameters they meant before the export.
- * - PyTorch's dynamo exporter keeps the call that a node came from in its metadata (pkg.torch.onnx.fx_node): the
- * operands that are parameters read %p_m_encoder_layer_0_query_bias there. Nodes whose calls share no parameter mean
- * different ones.
- * - Its TorchScript exporter writes m.layer.1.bias = Identity (m.layer.0.bias) where it has merged two, and shares what
- * the model shares.
- * - Where a file tells nothing, and all elements are equal, the weight nearest to each use decides: the biases of two
- * layers stand beside different weights, a layer that is used twice brings its own weights along. Near is measured up
- * from the node's other operands and down from its results, and the way there counts: the biases of queries and keys
- * reach one weight by different ways. */
+ * - PyTorch's dynamo exporter keeps the call that a node came from in its metadata (pkg.torch.onnx.fx_node):
+ * operands that are parameters are written %p_m_encoder_layer_0_query_bias there. Nodes whose calls share no
+ * parameter mean different ones.
+ * - Its TorchScript exporter writes m.layer.1.bias = Identity (m.layer.0.bias) if it has merged two, and shares
+ * parameters that the model shares.
+ * - If a file says nothing, and all elements are equal, the weight nearest to each use decides: the biases of two
+ * layers are next to different weights, while a layer that is used twice has the same weights near both uses.
+ * Distance is measured up from the node's other operands and down from its results, and the path counts: the biases
+ * of queries and keys reach one weight by different paths. */
 #include "parameter_uses.h"
 #include "compiler/ir/ops.h"
 #include "union_find.h"
@@ -49,8 +49,7 @@ static void add_name(tc_arena *arena, names *list, const char *name) {
 
 static bool is_torchscript(const tc_node *node) { return node->name[0] == '/'; }
 
-/* What TorchScript's exporter writes for a parameter that equals another: a node outside of all modules, for nodes of
- * modules. */
+/* TorchScript's mark for a parameter that equals another: a node outside of all modules, for nodes of modules. */
 static bool is_merge_mark(const tc_node *node) {
     const tc_value *result = tc_output(node, 0);
     if (!tc_node_is(node, "", "Identity") || !result || result->n_graph_outputs || tc_name_is_generated(result->name) ||
@@ -115,15 +114,15 @@ static int compare_uses(const void *x, const void *y) {
     return tc_node_before(a->user, b->user) ? -1 : 1;
 }
 
-/* The exporter writes a Split for the parts of a parameter, without a call; what it turns them by is a linear layer's,
- * of which equal ones are one, too. */
+/* The exporter writes a Split for the parts of a parameter, without a call. Their Transpose comes from a linear
+ * layer; equal Transposes are shared, too. */
 static bool is_of_parts(const uses *u, const tc_use *use) {
     const tc_node *split = use->value == u->value ? use->user : use->value->producer;
     return tc_node_is(split, "", "Split") && !tc_torch_has_call(u->program, split) &&
            (split == use->user || tc_node_is(use->user, "", "Transpose"));
 }
 
-/* A pass put the node between a parameter and its uses: it has no call, and nothing but the parameter changes. */
+/* A pass inserted the node between a parameter and its uses: it has no call, and its other operands are constants. */
 static bool is_inserted(const uses *u, const tc_use *use) {
     const tc_node *node = use->user;
     bool parts = is_of_parts(u, use),
@@ -136,7 +135,7 @@ static bool is_inserted(const uses *u, const tc_use *use) {
     return rest;
 }
 
-/* Asks for its gradient, or renews it: this is of the same parameter as the uses in the model. */
+/* A node that asks for its gradient, or updates it: it means the same parameter as the uses in the model. */
 static bool is_about_parameter(const tc_node *node) {
     static const char *const ops[] = {"Gradient", "Adagrad", "Adam", "AdamW", "Lamb", "Momentum", "Sgd"};
     for (size_t i = 0; i < TC_COUNT(ops); i++)
@@ -145,7 +144,7 @@ static bool is_about_parameter(const tc_node *node) {
     return false;
 }
 
-/* The uses of the value, and of what inserted nodes make of it; false where a nested graph is among them. */
+/* The uses of the value, and of the results of inserted nodes; false if a nested graph is among them. */
 static bool list_uses(uses *u) {
     tc_map *seen = tc_map_create(u->arena);
     const tc_value **values = NULL;
@@ -195,7 +194,7 @@ static void join_by(uses *u, tc_map *seen, const char *key, size_t i) {
 }
 
 /* --- the nearest weight ----------------------------------------------------------------------- */
-enum { NEAR = 48 }; /* values looked at on the way */
+enum { NEAR = 48 }; /* values examined on the way */
 
 typedef struct step {
     const tc_value *value;
@@ -251,14 +250,14 @@ static const tc_value *weight_beside(const tc_node *node, uint32_t index, const 
     return NULL;
 }
 
-/* The same downwards; of several at the same distance that of the first node. */
+/* The same downwards; at equal distance the weight of the first node. */
 static const char *anchor_below(tc_arena *arena, const tc_use *use) {
     walk w = {0};
     const tc_node *first = NULL;
     step best = {0};
     go(&w, tc_output(use->user, 0), 0, use->user, use->index);
     for (size_t at = 0, level = w.n; at < w.n; at++) {
-        if (at == level) { /* all of one distance have been seen */
+        if (at == level) { /* all values of one distance have been examined */
             if (first)
                 break;
             level = w.n;
@@ -275,7 +274,7 @@ static const char *anchor_below(tc_arena *arena, const tc_use *use) {
     return first ? key_of(arena, "below", &best) : NULL;
 }
 
-/* Uses with no weight near them stay with the first one. */
+/* Uses without a weight near them stay with the first one. */
 static void join_by_structure(uses *u) {
     tc_map *seen = tc_map_create(u->arena);
     for (size_t i = 0; i < u->n; i++) {
@@ -289,7 +288,7 @@ static void join_by_structure(uses *u) {
     }
 }
 
-/* --- by what the file tells ------------------------------------------------------------------- */
+/* --- from records of the file ----------------------------------------------------------------- */
 static bool join_by_marks(uses *u) {
     size_t unmarked = SIZE_MAX;
     for (size_t i = 0; i < u->n; i++) {
@@ -311,8 +310,8 @@ static bool is_own(const uses *u, const tc_torch_operand *operand) {
     return false;
 }
 
-/* The use whose tree keeps the initializer: one that means it by name, else one that nothing is told of, else, where it
- * has no parameter's name, the exporter's own constant, else the first. SIZE_MAX: it is none of them. */
+/* The use whose tree keeps the initializer: one that means it by name; else one without a record; else, if it has no
+ * parameter's name, the exporter's own constant; else the first. SIZE_MAX: none of them. */
 static size_t find_home(const uses *u) {
     static const tc_torch_operand_kind next[] = {TC_OPERAND_UNTOLD, TC_OPERAND_CONSTANT};
     bool named = tc_torch_input_of(u->program, u->value) != NULL;
@@ -326,7 +325,7 @@ static size_t find_home(const uses *u) {
     return named ? SIZE_MAX : 0;
 }
 
-/* Uses that nothing is told of stay with the initializer. False: the calls do not part anything. */
+/* Uses without a record stay with the initializer. False: the calls do not separate anything. */
 static bool join_by_calls(uses *u, size_t home) {
     tc_map *seen = tc_map_create(u->arena);
     bool inputs = false, constants = false;
@@ -352,7 +351,7 @@ static void join_all(uses *u) {
 /* --- groups ----------------------------------------------------------------------------------- */
 static tc_learned learned_as(tc_torch_kind kind) { return kind == TC_TORCH_PARAMETER ? TC_LEARNED_YES : TC_LEARNED_NO; }
 
-/* Adds what is told of one use. */
+/* Adds the records of one use. */
 static void describe(const uses *u, size_t i, tc_use_group *g) {
     const tc_torch_operand *operand = &u->operands[i];
     const tc_node *node = u->items[i]->user;
@@ -370,9 +369,9 @@ static void describe(const uses *u, size_t i, tc_use_group *g) {
     }
 }
 
-static tc_use_groups make_groups(uses *u, bool told, size_t home) {
+static tc_use_groups make_groups(uses *u, bool recorded, size_t home) {
     tc_use_groups result = {
-        .told = told, .groups = TC_NEW_ARRAY(u->arena, tc_use_group, u->n + 1), .homeless = home == SIZE_MAX};
+        .recorded = recorded, .groups = TC_NEW_ARRAY(u->arena, tc_use_group, u->n + 1), .homeless = home == SIZE_MAX};
     size_t *group = TC_NEW_ARRAY(u->arena, size_t, u->n + 1), *count = TC_NEW_ARRAY(u->arena, size_t, u->n + 1);
     for (size_t i = 0; i < u->n; i++) {
         size_t root = tc_set_of(u->parent, i);
@@ -411,10 +410,10 @@ tc_use_groups tc_group_uses(tc_arena *arena, tc_torch_program *program, const tc
         return make_groups(&u, true, first_unmarked(&u));
     size_t home = find_home(&u);
     if (tc_torch_has_calls(program)) {
-        bool told = join_by_calls(&u, home);
-        if (!told)
+        bool recorded = join_by_calls(&u, home);
+        if (!recorded)
             join_all(&u);
-        return make_groups(&u, told, told ? home : 0);
+        return make_groups(&u, recorded, recorded ? home : 0);
     }
     if (!uniform || is_torchscript(u.items[0]->user))
         join_all(&u);

@@ -1,8 +1,8 @@
 /* rotary_tables.c: recognizes tables of rotary position embeddings by the rotations that read them,
- *     x cos + (-b, a) sin                 of the parts a and b of x (Llama; GPT-J with a and b in turn), or
- *     a cos - b sin and b cos + a sin     (complex numbers),
- * and the op. Between initializer and rotation there may be parts, copies and scales of it, the angles' Cos and Sin,
- * and frequencies times positions. A learned complex weight does the same; its elements tell. */
+ *     x cos + (-b, a) sin                 of the parts a and b of x (Llama; GPT-J with a and b interleaved), or
+ *     a cos - b sin and b cos + a sin     (complex numbers), and the op. Between initializer and rotation there may be
+ * parts, copies and scales of it, the angles' Cos and Sin, and frequencies times positions. A learned complex weight is
+ * used in the same way; its elements decide. */
 #include "rotary_tables.h"
 #include "compiler/memory/storage.h"
 #include "compiler/ir/ops.h"
@@ -13,13 +13,13 @@
 
 enum {
     DEPTH = 24,    /* nodes between the initializer and a rotation, or between x and its parts */
-    READERS = 4096 /* of one table in all, across layers */
+    READERS = 4096 /* of one table, over all layers */
 };
 
 typedef struct search {
     const tc_value *root;
-    const tc_value *partner; /* initializer of the other table of a rotation; the root itself where it holds both */
-    int left;                /* readers that may still be looked at */
+    const tc_value *partner; /* initializer of the other table of a rotation; the root itself if it holds both */
+    int left;                /* budget of readers to examine */
     bool cosines, sines;     /* taken of it by nodes */
 } search;
 
@@ -30,7 +30,7 @@ static bool is_any(const tc_node *node, const char *const *ops, size_t n) {
     return false;
 }
 
-/* Elements of operand 0, fewer or several times, in another order or type. */
+/* Elements of operand 0, a part of them or repeated, in another order or type. */
 static bool moves(const tc_node *node) {
     static const char *const ops[] = {"Cast",  "Expand", "Gather",  "Identity",  "Reshape",  "Slice",
                                       "Split", "Tile",   "Squeeze", "Transpose", "Unsqueeze"};
@@ -69,7 +69,7 @@ static bool is_position(const tc_value *value) {
 }
 
 /* --- rotations -------------------------------------------------------------------------------- */
-/* What a part is part of, also without its sign. */
+/* The value that this is a part of, also after a negation. */
 static const tc_value *whole_of(const tc_value *value) {
     value = before_moves(value);
     if (value && value->producer && tc_node_is(value->producer, "", "Neg"))
@@ -88,7 +88,7 @@ static bool is_turned(const tc_value *value, const tc_value *x) {
            whole_of(a) == x && a != minus_b;
 }
 
-/* The node that reads the one product of the two; NULL: there is none, or several. */
+/* The node that reads the only product of the two; NULL: there is none, or more than one. */
 static const tc_node *reader_of_product(const tc_value *a, const tc_value *b) {
     TC_FOR_USES(use, a) {
         const tc_node *node = use->user;
@@ -113,7 +113,7 @@ static bool is_complex_product(const tc_node *node, const tc_value *a, const tc_
            ((is_sum(node) && is_difference(other)) || (is_difference(node) && is_sum(other)));
 }
 
-/* The initializer that a table was made of; NULL: it was not. */
+/* The initializer that a table was computed from; NULL: there is none. */
 static const tc_value *root_of(const tc_value *value) {
     for (int depth = 0; depth < DEPTH && value; depth++) {
         const tc_node *node = value->producer;
@@ -160,7 +160,7 @@ static bool all_only_turn(search *s, const tc_node *node, int depth) {
     return true;
 }
 
-/* The same table after this node. */
+/* This node's result is still the same table. */
 static bool passes_table(const tc_node *node, const tc_value *value) {
     if (moves(node) || tc_node_is(node, "", "Cos") || tc_node_is(node, "", "Sin"))
         return tc_input(node, 0) == value;
@@ -200,14 +200,14 @@ static bool only_turns(search *s, const tc_value *value, int depth) {
 }
 
 /* --- elements --------------------------------------------------------------------------------- */
-enum { MOST = 1 << 16 }; /* elements looked at */
+enum { MOST = 1 << 16 }; /* elements examined */
 
 static double tolerance(tc_dtype dtype) {
     return dtype == TC_BFLOAT16 ? 1.0 / 64 : dtype == TC_FLOAT16 ? 1.0 / 512 : 1e-4;
 }
 
-/* Whether a^2 + b^2 is one number over all pairs, and a not: cosines and sines, perhaps times one scale. `pair`: of
- * element i of `a`, the index in `b`; i from 0 in steps of rows of `row`, `of_row` of them in a row. */
+/* Whether a^2 + b^2 is one number over all pairs, and a is not: cosines and sines, perhaps times one scale. `pair`:
+ * for element i of `a`, the index in `b`; i from 0 in steps of rows of `row`, `of_row` of them in a row. */
 static bool are_on_circle(const tc_tensor *a, const tc_tensor *b, uint64_t row, uint64_t of_row, uint64_t step,
                           uint64_t distance) {
     double square = -1, first = 0, slack = tolerance(a->dtype);
@@ -229,7 +229,7 @@ static bool same_dims(const tc_tensor *a, const tc_tensor *b) {
     return a->rank == b->rank && memcmp(a->dims, b->dims, sizeof(int64_t) * (size_t)a->rank) == 0;
 }
 
-/* Both in one tensor: side by side, in halves of rows, or one behind the other. */
+/* Both in one tensor: side by side, in halves of rows, or one after the other. */
 static bool holds_both(const tc_tensor *t) {
     uint64_t row = t->rank > 0 ? (uint64_t)t->dims[t->rank - 1] : 1, half = t->count / 2;
     return (row % 2 == 0 && are_on_circle(t, t, 2, 1, 1, 1)) ||
@@ -237,13 +237,13 @@ static bool holds_both(const tc_tensor *t) {
            (t->count % 2 == 0 && half <= MOST && are_on_circle(t, t, t->count, half, 1, half));
 }
 
-/* What element j of a row goes up by from row to row; of a single row, the element. */
+/* The increase of element j of a row from row to row; for a single row, the element. */
 static double step_of(const tc_tensor *t, uint64_t row, uint64_t rows, uint64_t j) {
     return rows > 1 ? tc_tensor_get(t, row + j) - tc_tensor_get(t, j) : tc_tensor_get(t, j);
 }
 
-/* Positive numbers that fall along a row: frequencies; or steps of such sizes from row to row: angles by position. Both
- * may stand there twice. */
+/* Positive numbers that decrease along a row: frequencies; or steps of such sizes from row to row: angles by
+ * position. Both may occur twice. */
 static bool are_angles(const tc_tensor *t) {
     uint64_t row = 1;
     for (int i = t->rank - 1; i >= 0 && row == 1; i--)

@@ -10,23 +10,23 @@ typedef struct copies {
     size_t n;
 } copies;
 
-/* What is known of each weight's parameter; arrays over weights. */
-typedef struct told {
+/* The parameter of each weight, as far as known; arrays over weights. */
+typedef struct records {
     const char ***names;
     size_t *n_names;
     tc_stored *stored;
-} told;
+} records;
 
-static told read_names(const tc_tied *t) {
-    told k = {.names = TC_NEW_ARRAY(t->scratch, const char **, t->w.n + 1),
-              .n_names = TC_NEW_ARRAY(t->scratch, size_t, t->w.n + 1),
-              .stored = TC_NEW_ARRAY(t->scratch, tc_stored, t->w.n + 1)};
+static records read_names(const tc_tied *t) {
+    records k = {.names = TC_NEW_ARRAY(t->scratch, const char **, t->w.n + 1),
+                 .n_names = TC_NEW_ARRAY(t->scratch, size_t, t->w.n + 1),
+                 .stored = TC_NEW_ARRAY(t->scratch, tc_stored, t->w.n + 1)};
     for (size_t i = 0; i < t->w.n; i++)
         k.names[i] = tc_parameter_names(t->scratch, t->program, t->w.values[i], &k.n_names[i], &k.stored[i]);
     return k;
 }
 
-/* --- how one comes from the other ------------------------------------------------------------- */
+/* --- conversions between copies --------------------------------------------------------------- */
 /* Weight b is weight a with these axes, by their numbers. */
 static bool permuted_as_equal(const tc_tied *t, size_t a, size_t b, int64_t *out_perm) {
     const tc_equal *from = &t->w.equal[a], *to = &t->w.equal[b];
@@ -42,9 +42,9 @@ static bool permuted_as_equal(const tc_tied *t, size_t a, size_t b, int64_t *out
     return true;
 }
 
-/* The same by what their uses tell, for weights without data, and for those whose elements are all equal, which are
- * their own transposes. */
-static bool permuted_as_told(const tc_tied *t, const told *k, size_t a, size_t b, int64_t *out_perm) {
+/* The same from their uses, for weights without data, and for those whose elements are all equal, which are their
+ * own transposes. */
+static bool permuted_as_recorded(const tc_tied *t, const records *k, size_t a, size_t b, int64_t *out_perm) {
     const tc_tensor *from = t->w.values[a]->init, *to = t->w.values[b]->init;
     if (k->stored[a] == TC_STORED_UNTOLD || k->stored[b] == TC_STORED_UNTOLD || from->rank != to->rank ||
         from->dtype != to->dtype)
@@ -60,11 +60,11 @@ static bool permuted_as_told(const tc_tied *t, const told *k, size_t a, size_t b
     return !transposed || to->rank == 2;
 }
 
-static bool axes_between(const tc_tied *t, const told *k, size_t a, size_t b, int64_t *out_perm) {
-    return permuted_as_equal(t, a, b, out_perm) || permuted_as_told(t, k, a, b, out_perm);
+static bool axes_between(const tc_tied *t, const records *k, size_t a, size_t b, int64_t *out_perm) {
+    return permuted_as_equal(t, a, b, out_perm) || permuted_as_recorded(t, k, a, b, out_perm);
 }
 
-static bool is_copy(const tc_tied *t, const told *k, size_t a, size_t b) {
+static bool is_copy(const tc_tied *t, const records *k, size_t a, size_t b) {
     int64_t perm[TC_MAX_RANK];
     bool same = axes_between(t, k, a, b, perm);
     for (int i = 0; same && i < t->w.values[b]->init->rank; i++)
@@ -73,18 +73,20 @@ static bool is_copy(const tc_tied *t, const told *k, size_t a, size_t b) {
 }
 
 /* --- sets of copies --------------------------------------------------------------------------- */
-/* Without their data nobody knows how one comes from the other. */
-static void warn_untold(const tc_tied *t, size_t a, size_t b, const char *name) {
+/* Without their data the conversion between two weights is not known. */
+static void warn_unknown(const tc_tied *t, size_t a, size_t b, const char *name) {
     tc_ctx *ctx = t->env->ctx;
     if (!t->w.trained[a] || !t->w.trained[b] || (t->w.has_data[a] && t->w.has_data[b]))
         return;
-    tc_warn(ctx, NULL, "%s and %s both come from %s, in a way that the file does not tell: training would part them",
+    tc_warn(ctx, NULL,
+            "%s and %s both come from %s, but the file does not show how: they would be trained "
+            "as two parameters",
             tc_quote(ctx, t->w.values[a]->name), tc_quote(ctx, t->w.values[b]->name), tc_quote(ctx, name));
-    tc_hint(ctx, "tempoc compares their numbers where the file that holds them is in its place");
+    tc_hint(ctx, "tempoc compares their numbers if the file that holds them is present");
 }
 
-/* Weights of one name that come from each other are one parameter. */
-static size_t *join_by_names(const tc_tied *t, const told *k) {
+/* Weights with one name and a known conversion are one parameter. */
+static size_t *join_by_names(const tc_tied *t, const records *k) {
     size_t *parent = TC_NEW_ARRAY(t->scratch, size_t, t->w.n + 1);
     tc_map *seen = tc_map_create(t->scratch);
     int64_t perm[TC_MAX_RANK];
@@ -102,15 +104,15 @@ static size_t *join_by_names(const tc_tied *t, const told *k) {
             } else if (axes_between(t, k, *with, i, perm)) {
                 tc_set_join(parent, *with, i);
             } else {
-                warn_untold(t, *with, i, k->names[i][at]);
+                warn_unknown(t, *with, i, k->names[i][at]);
             }
         }
     }
     return parent;
 }
 
-/* Equal weights without a name stay with the first of them that has one, else with the first. */
-static size_t *join_by_numbers(const tc_tied *t, const told *k) {
+/* Equal weights without a name join the first of them that has one, else the first. */
+static size_t *join_by_numbers(const tc_tied *t, const records *k) {
     size_t *parent = TC_NEW_ARRAY(t->scratch, size_t, t->w.n + 1);
     size_t *known = TC_NEW_ARRAY(t->scratch, size_t, t->w.n + 1); /* by first: the first named of the equal ones, + 1 */
     for (size_t i = 0; i < t->w.n; i++) {
@@ -127,7 +129,7 @@ static size_t *join_by_numbers(const tc_tied *t, const told *k) {
     return parent;
 }
 
-/* The one to keep comes first: trained, and called as a parameter is. */
+/* The one to keep comes first: trained, and with a parameter's name. */
 static void put_keeper_first(const tc_tied *t, copies *c) {
     size_t best = 0;
     int best_score = -1;
@@ -143,7 +145,7 @@ static void put_keeper_first(const tc_tied *t, copies *c) {
     c->members[0] = kept;
 }
 
-/* The sets of two or more that are trained; how many. */
+/* The sets of two or more that are trained; returns their number. */
 static size_t list_copies(const tc_tied *t, size_t *parent, copies **out_found) {
     size_t n = 0, *place_of = TC_NEW_ARRAY(t->scratch, size_t, t->w.n + 1),
            *count = TC_NEW_ARRAY(t->scratch, size_t, t->w.n + 1);
@@ -174,7 +176,7 @@ static size_t list_copies(const tc_tied *t, size_t *parent, copies **out_found) 
 /* --- joining ---------------------------------------------------------------------------------- */
 static bool can_go(const tc_value *value) { return !value->is_input && !value->n_graph_outputs; }
 
-static void join(tc_tied *t, const told *k, size_t kept, size_t at) {
+static void join(tc_tied *t, const records *k, size_t kept, size_t at) {
     tc_value *from = t->w.values[kept], *gone = t->w.values[at], *now = from;
     int64_t perm[TC_MAX_RANK];
     if (!is_copy(t, k, kept, at) && axes_between(t, k, kept, at, perm)) {
@@ -190,8 +192,8 @@ static void join(tc_tied *t, const told *k, size_t kept, size_t at) {
     tc_graph_remove_initializer(t->graph, gone);
 }
 
-/* What was joined, as text; how many. */
-static const char **join_all(tc_tied *t, const told *k, const copies *found, size_t n, size_t *out_n) {
+/* The joined weights, as text; returns their number. */
+static const char **join_all(tc_tied *t, const records *k, const copies *found, size_t n, size_t *out_n) {
     const char **names = TC_NEW_ARRAY(t->scratch, const char *, t->w.n + 1);
     tc_ctx *ctx = t->env->ctx;
     size_t joined = 0;
@@ -202,7 +204,7 @@ static const char **join_all(tc_tied *t, const told *k, const copies *found, siz
             size_t at = found[i].members[m];
             tc_value *gone = t->w.values[at];
             if (!can_go(gone)) {
-                tc_warn(ctx, NULL, "%s equals %s but cannot become one with it, being %s of the graph",
+                tc_warn(ctx, NULL, "%s equals %s but cannot be merged with it, because it is %s of the graph",
                         tc_quote(ctx, gone->name), tc_quote(ctx, name), gone->is_input ? "an input" : "an output");
                 continue;
             }
@@ -216,17 +218,17 @@ static const char **join_all(tc_tied *t, const told *k, const copies *found, siz
 }
 
 bool tc_join_split(tc_tied *t) {
-    told k = read_names(t);
+    records k = read_names(t);
     copies *found;
     size_t n = list_copies(t, join_by_names(t, &k), &found), joined;
     const char **names = join_all(t, &k, found, n, &joined);
     if (joined)
-        tc_note(t->env->ctx, NULL, "parameters that were stored several times are one again: %s",
+        tc_note(t->env->ctx, NULL, "parameters that were stored several times are merged again: %s",
                 tc_quote_list(t->env->ctx, names, joined));
     return joined > 0;
 }
 
-/* --- what equal numbers suggest --------------------------------------------------------------- */
+/* --- from equal numbers ----------------------------------------------------------------------- */
 static const tc_use *first_use(const tc_value *value) {
     const tc_use *first = value->uses;
     TC_FOR_USES(use, value)
@@ -236,7 +238,7 @@ static const tc_use *first_use(const tc_value *value) {
     return first;
 }
 
-static void warn_copies(const tc_tied *t, const told *k, const copies *found, size_t n) {
+static void warn_copies(const tc_tied *t, const records *k, const copies *found, size_t n) {
     tc_ctx *ctx = t->env->ctx;
     const char **names = TC_NEW_ARRAY(t->scratch, const char *, n + 1);
     for (size_t i = 0; i < n; i++) {
@@ -247,8 +249,8 @@ static void warn_copies(const tc_tied *t, const told *k, const copies *found, si
             continue;
         const char *more = c->n > 2 ? tc_arena_printf(t->scratch, " and %zu more", c->n - 2) : "";
         tc_warn(ctx, NULL,
-                "%s (%s) and its %s %s (%s)%s hold the same numbers: if they were one parameter, training would part "
-                "them",
+                "%s (%s) and its %s %s (%s)%s hold the same numbers: if they were one parameter, training "
+                "would change them independently",
                 tc_quote(ctx, kept->name), tc_tied_place(t, first_use(kept)),
                 is_copy(t, k, c->members[0], c->members[1]) ? "copy" : "transpose", tc_quote(ctx, other->name),
                 tc_tied_place(t, first_use(other)), more);
@@ -258,13 +260,13 @@ static void warn_copies(const tc_tied *t, const told *k, const copies *found, si
         return;
     tc_warn(ctx, NULL,
             "%zu weights are stored several times, as copies or transposes: if each was one parameter, "
-            "training would part them; %s",
+            "training would change the copies independently; %s",
             n, tc_quote_list(t->env->ctx, names, n));
     tc_hint(ctx, "--retie trains each as one");
 }
 
 void tc_guess_split(tc_tied *t) {
-    told k = read_names(t);
+    records k = read_names(t);
     copies *found;
     size_t n = list_copies(t, join_by_numbers(t, &k), &found), joined;
     if (!t->env->options->retie) {

@@ -1,17 +1,16 @@
 /* tied.c: weights whose ties the exporter changed. Exporters store one parameter several times (a tied decoder beside
- * its transpose), so that training would part what is one, and store equal tensors once (the zero biases of all layers,
- * a buffer of zeros among them), so that training would tie what is several, and train or freeze it all. Neither
- * changes the loss, so nobody sees it before the model has been trained.
- *
- * What the file tells of the parameters (parameter_uses.h) is done, and noted. Equal numbers alone say little: layers
- * may start as copies of each other. So what they suggest is warned of, and done by --retie and --untie alone; weights
- * that the file calls by different names are let be. Elements that are all equal are no sign of a tie either: every
- * fresh bias is zero. Without a single loss there is nothing to find, without the weights' data only what is told. */
+ * its transpose), so that training would change the copies independently. They also store equal tensors once (the zero
+ * biases of all layers, perhaps with a buffer of zeros), so that training would tie them, and train or freeze all of
+ * them. Neither changes the loss, so it shows only after the model has been trained. If the file records the parameters
+ * (parameter_uses.h), the pass restores them, with a note. Equal numbers alone prove little, because layers may start
+ * as copies of each other. So these give a warning, and only --retie and --untie act on them; weights with different
+ * names in the file stay separate. Elements that are all equal are no sign of a tie either: every fresh bias is zero.
+ * Without a single loss there is nothing to find; without the weights' data only the records count. */
 #include "tied.h"
 #include "choose_loss.h"
 #include "trainable.h"
 
-/* Which of the weights hold the same numbers. Absent or unfit files are reported by those who need them. */
+/* The weights that hold the same numbers. Missing or invalid files are reported where they are read. */
 static void find_equal(const tc_tied *t) {
     const tc_weights *w = &t->w;
     tc_weight *data = TC_NEW_ARRAY(t->scratch, tc_weight, w->n + 1);

@@ -1,4 +1,4 @@
-/* tied.h: what the parts of the pass `tied` share: tied.c finds the weights, merged_weights.c parts those that are
+/* tied.h: shared parts of the pass `tied`: tied.c finds the weights, merged_weights.c separates those that are
  * several parameters, split_weights.c joins those that are one. */
 #ifndef TC_TIED_H
 #define TC_TIED_H
@@ -9,10 +9,10 @@
 /* Float initializers of the main graph that the loss depends on, in file order; arrays of n. */
 typedef struct tc_weights {
     tc_value **values;
-    bool *counts; /* as a parameter does: not only as a mask or scale */
+    bool *counts; /* as on a parameter: not only as on a mask or scale */
     bool *trained;
     bool *has_data;
-    tc_equal *equal; /* of those with data and two or more elements; others equal none */
+    tc_equal *equal; /* of weights with data and two or more elements; others equal none */
     size_t n;
 } tc_weights;
 
@@ -25,15 +25,15 @@ typedef struct tc_tied {
     tc_weights w;
 } tc_tied;
 
-/* Parts what the file says is several parameters, then warns of what seems to be (--untie parts it, too). Returns
- * whether there are new initializers. */
+/* Separates parameters that the file records as several, then warns of likely ones (--untie separates these, too).
+ * Returns whether there are new initializers. */
 bool tc_part_merged(tc_tied *t);
 bool tc_guess_merged(tc_tied *t);
-/* Joins what the file says is one parameter, which changes the list of initializers; warns of what seems to be one
- * (--retie joins it, too). */
+/* Joins weights that the file records as one parameter, which changes the list of initializers; warns of likely ones
+ * (--retie joins these, too). */
 bool tc_join_split(tc_tied *t);
 void tc_guess_split(tc_tied *t);
 
-/* `MatMul "fc1"`, the node that a use belongs to. */
+/* `MatMul "fc1"`, the node of a use. */
 const char *tc_tied_place(const tc_tied *t, const tc_use *use);
 #endif

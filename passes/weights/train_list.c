@@ -1,5 +1,5 @@
-/* train_list.c: a list of names -> which initializers they mean. A parameter that several modules share has one name in
- * PyTorch's named_parameters() and may have another in the file; the calls of a dynamo export tell both. */
+/* train_list.c: a list of names -> the initializers that they mean. A parameter that several modules share has one
+ * name in PyTorch's named_parameters() and may have another in the file; the calls of a dynamo export show both. */
 #include "train_list.h"
 #include "compiler/base/file.h"
 #include "compiler/cli/options.h"
@@ -20,7 +20,7 @@ struct tc_train_list {
     const char *path; /* or the key of the metadata */
     bool by_option;
     tc_map *by_name; /* -> listed, in the order of the file */
-    tc_map *aliases; /* initializer -> listed, under another name of the parameter that it holds */
+    tc_map *aliases; /* initializer -> entry under another name of the parameter that it holds */
 };
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
@@ -48,7 +48,8 @@ static const char *place_of(tc_ctx *ctx, const tc_train_list *list, const char *
 static tc_status read_lines(tc_ctx *ctx, const char *at, size_t size, tc_train_list *list) {
     const char *end = at + size;
     if (size && memchr(at, '\0', size))
-        return tc_error(ctx, TC_BAD_INPUT, NULL, "%s holds a NUL: it is no list of names", place_of(ctx, list, "'"));
+        return tc_error(ctx, TC_BAD_INPUT, NULL, "%s holds a NUL byte: it is not a list of names",
+                        place_of(ctx, list, "'"));
     for (size_t line = 1; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop ? stop : end;
@@ -57,8 +58,8 @@ static tc_status read_lines(tc_ctx *ctx, const char *at, size_t size, tc_train_l
     }
     if (tc_map_count(list->by_name))
         return TC_OK;
-    tc_error(ctx, TC_BAD_INPUT, NULL, "%s lists no name", place_of(ctx, list, "'"));
-    tc_hint(ctx, "a name a line, such as PyTorch's named_parameters() has");
+    tc_error(ctx, TC_BAD_INPUT, NULL, "%s has no names", place_of(ctx, list, "'"));
+    tc_hint(ctx, "write one name per line, such as those of PyTorch's named_parameters()");
     return TC_BAD_INPUT;
 }
 
@@ -78,10 +79,9 @@ static tc_status read_metadata(tc_ctx *ctx, const char *text, tc_train_list *lis
     if (size <= MOST_BYTES)
         return read_lines(ctx, text, size, list);
     tc_error(ctx, TC_LIMIT, NULL,
-             "the list of what is trained in the model's metadata (%s) has %zu bytes, and may "
-             "have %d",
-             list->path, size, MOST_BYTES);
-    tc_hint(ctx, "--train-list=FILE takes a list of any length in its place");
+             "the list of trained parameters in the model's metadata (%s) has %zu bytes; the limit is %d", list->path,
+             size, MOST_BYTES);
+    tc_hint(ctx, "use --train-list=FILE, which has no limit");
     return TC_LIMIT;
 }
 
@@ -115,11 +115,11 @@ static void find_aliases(tc_arena *arena, const tc_graph *graph, tc_train_list *
         if (!tc_dtype_is_float(value->init->dtype))
             continue;
         tc_use_groups groups = tc_group_uses(arena, program, value, false);
-        tc_torch_name told;
-        if (groups.told && groups.n == 1 && groups.groups[0].name)
+        tc_torch_name recorded;
+        if (groups.recorded && groups.n == 1 && groups.groups[0].name)
             add_alias(arena, list, value, groups.groups[0].name);
-        else if (tc_script_name(arena, value, &told))
-            add_alias(arena, list, value, told.name);
+        else if (tc_script_name(arena, value, &recorded))
+            add_alias(arena, list, value, recorded.name);
         if (groups.n == 1)
             add_tied(arena, signature, list, value);
     }
@@ -127,13 +127,13 @@ static void find_aliases(tc_arena *arena, const tc_graph *graph, tc_train_list *
 
 tc_status tc_train_list_read(tc_pass_env *env, const tc_model *model) {
     tc_ctx *ctx = env->ctx;
-    const char *path = env->options->train_list, *told = path ? NULL : tc_model_metadata(model, TC_TRAIN_KEY);
-    if (!path && !told)
+    const char *path = env->options->train_list, *recorded = path ? NULL : tc_model_metadata(model, TC_TRAIN_KEY);
+    if (!path && !recorded)
         return TC_OK;
     tc_train_list *list = TC_NEW(ctx->arena, tc_train_list);
     *list =
         (tc_train_list){path ? path : TC_TRAIN_KEY, path != NULL, tc_map_create(ctx->arena), tc_map_create(ctx->arena)};
-    TC_TRY(path ? read_file(ctx, list) : read_metadata(ctx, told, list));
+    TC_TRY(path ? read_file(ctx, list) : read_metadata(ctx, recorded, list));
     find_aliases(ctx->arena, model->graph, list);
     env->summary->train_list = list;
     return TC_OK;
@@ -162,12 +162,13 @@ static void hint_for(tc_pass_env *env, const tc_graph *graph, const listed *entr
     while (env->summary->initializers && tc_map_next(env->summary->initializers, &cursor, &name, &tensor))
         tc_nearest_offer(&nearest, tc_torch_name_or_own(env->summary, name));
     if (lost)
-        tc_hint(env->ctx, "PyTorch has it, and the loss does not use it, or the file has it under another of its names "
-                          "(named_parameters(remove_duplicate=False) has all), or optimize=False keeps it");
+        tc_hint(env->ctx, "PyTorch has it. Either the loss does not use it, or the file has it under another "
+                          "of its names (see named_parameters(remove_duplicate=False)), or the exporter "
+                          "dropped it, which optimize=False avoids");
     else if (nearest.best)
         tc_hint(env->ctx, "did you mean %s?", tc_quote(env->ctx, nearest.best));
     else
-        tc_hint(env->ctx, "it takes names of initializers, and PyTorch's where the file tells them");
+        tc_hint(env->ctx, "it takes names of initializers, and PyTorch's names if the file has them");
 }
 
 tc_status tc_train_list_check(tc_pass_env *env, const tc_graph *graph) {
@@ -183,12 +184,13 @@ tc_status tc_train_list_check(tc_pass_env *env, const tc_graph *graph) {
         }
     if (!lost)
         return TC_OK;
-    const char *more = lost > 1 ? tc_arena_printf(env->ctx->arena, ", nor %zu more names of the list", lost - 1) : "";
+    const char *more =
+        lost > 1 ? tc_arena_printf(env->ctx->arena, ", and none for %zu more names of the list", lost - 1) : "";
     tc_error(env->ctx, TC_BAD_INPUT, NULL, "%s:%zu: the file has no parameter '%s'%s", place_of(env->ctx, list, ""),
              first->line, tc_quote(env->ctx, first->name), more);
     if (list->by_option)
         hint_for(env, graph, first);
     else
-        tc_hint(env->ctx, "the model's metadata list it as trained; --train-list=FILE has another list in their place");
+        tc_hint(env->ctx, "the model's metadata list it as trained; --train-list=FILE replaces that list");
     return TC_BAD_INPUT;
 }

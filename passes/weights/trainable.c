@@ -1,9 +1,8 @@
-/* trainable.c: decides which initializers are trained. By default: float initializers of two or more elements that the
- * loss depends on, but for those that guess_learned.h takes for masks, scales, statistics or rotary tables.
- * --train and --freeze override; the last that matches counts.
- *
- * One walk from the loss back suffices: a value's own uses are all seen before its producer is. A value stays "not
- * direct" as long as each use of it is a mask's, or an op that passes masks on whose result is not direct either. */
+/* trainable.c: decides which initializers are trained. By default these are float initializers of two or more elements
+ * that the loss depends on, except those that guess_learned.h takes for masks, scales, statistics or rotary tables.
+ * --train and --freeze override; the last match counts. One walk from the loss back suffices, because all uses of a
+ * value are visited before its producer. A value stays "not direct" as long as each use of it is a mask's, or an op
+ * that passes masks on and whose result is not direct either. */
 #include "trainable.h"
 #include "compiler/memory/storage.h"
 #include "compiler/ir/ops.h"
@@ -15,7 +14,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-/* --- what a node reads ------------------------------------------------------------------------ */
+/* --- operands of a node ----------------------------------------------------------------------- */
 typedef struct reads {
     tc_arena *arena;
     tc_value **values;
@@ -85,7 +84,7 @@ static bool may_flow(const tc_value *value) {
     return dtype == TC_UNDEFINED || tc_dtype_is_float(dtype);
 }
 
-/* Calls `visit` for every value that a change of flows through the node to its results. */
+/* Calls `visit` for every value whose change the node passes on to its results. */
 typedef bool (*visit_fn)(tc_flow *flow, const tc_node *node, uint32_t index, const tc_value *value);
 
 static bool visit_flow(tc_arena *arena, const tc_rule_set *rules, tc_flow *flow, const tc_node *node, visit_fn visit) {
@@ -171,8 +170,8 @@ void tc_flow_between(tc_arena *arena, const tc_rule_set *rules, const tc_graph *
 }
 
 /* --- selection -------------------------------------------------------------------------------- */
-/* What the command line says of an initializer, by its name or by PyTorch's: the list, and then --train and --freeze;
- * globs that match are noted (`matched`, NULL: nowhere). */
+/* The command line's choice for an initializer, by its name or by PyTorch's: the list, and then --train and
+ * --freeze. Matching globs are recorded (`matched`, NULL: nowhere). */
 static tc_request request_of(const tc_pass_env *env, const char *name, const char *torch, bool *matched) {
     const tc_options *options = env->options;
     const tc_train_list *list = env->summary->train_list;
@@ -217,14 +216,14 @@ typedef struct selection {
     tc_graph *graph;
     tc_flow *flow;
     name_list trained, frozen, unreached;
-    name_list single; /* of one element, so left alone, but named as parameters are */
+    name_list single; /* of one element, so not trained by default, but with names of parameters */
     name_list guessed[TC_GUESS_COUNT];
     bool *matched;
     size_t cap_trained;
     bool quiet;
 } selection;
 
-/* Whether it is a parameter, by the file or by its uses; what had to be guessed is listed. */
+/* Whether it is a parameter, by the file or by its uses; guesses are listed. */
 static bool is_learned(selection *s, const tc_value *value) {
     if (value->learned != TC_LEARNED_UNKNOWN)
         return value->learned == TC_LEARNED_YES;
@@ -273,7 +272,7 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
     s->flow->trained[s->flow->n_trained++] = value;
 }
 
-/* The initializers of the file as read; those that passes made since then are constants. */
+/* The initializers of the file as read; later ones of passes are constants. */
 static void select_all(selection *s) {
     const tc_map *recorded = s->env->summary->initializers;
     const void *name;
@@ -285,8 +284,8 @@ static void select_all(selection *s) {
         select_one(s, s->graph->initializers[i]->name, s->graph->initializers[i]->init);
 }
 
-/* A parameter or buffer of PyTorch's that the loss does not use, or that the exporter computed away, is not trained: to
- * freeze it needs no initializer. */
+/* A parameter or buffer of PyTorch that the loss does not use, or that the exporter removed, is not trained:
+ * freezing it needs no initializer. */
 static bool is_known_to_torch(const tc_torch_signature *signature, const char *glob) {
     for (size_t i = 0; signature && i < signature->n; i++)
         if (signature->inputs[i].target && fnmatch(glob, signature->inputs[i].target, 0) == 0)
@@ -304,11 +303,11 @@ static void warn_unmatched(const selection *s) {
         if (strncmp(asked, "freeze=", 7) == 0 && is_known_to_torch(signature, asked + 7))
             continue;
         tc_warn(s->env->ctx, NULL, "--%s matches no initializer", tc_quote(s->env->ctx, asked));
-        tc_hint(s->env->ctx, "a glob is of whole names, as '*bias' is; tempoc -v lists them");
+        tc_hint(s->env->ctx, "a glob has to match the whole name, such as '*bias'; tempoc -v lists the names");
     }
 }
 
-/* Most scalars are constants; a parameter among them would stay as it is in silence. */
+/* Most scalars are constants; a parameter among them would silently not be trained. */
 static void tell_single(const selection *s) {
     tc_ctx *ctx = s->env->ctx;
     const name_list *single = &s->single;
@@ -333,10 +332,10 @@ static void tell_joined(const selection *s) {
     if (!joined.n)
         return;
     tc_note(ctx, NULL,
-            "operands of recurrent layers that the exporter made of several parameters each are trained as they stand, "
-            "with gates in ONNX's order: %s",
+            "the exporter combined several parameters into each of these operands of recurrent layers; the "
+            "operands are trained, with gates in ONNX's order: %s",
             tc_quote_list(ctx, joined.names, joined.n));
-    tc_hint(ctx, "export with do_constant_folding=False: then each parameter is trained under its name");
+    tc_hint(ctx, "export with do_constant_folding=False: then each parameter is trained under its own name");
 }
 
 void tc_record_initializer(tc_pass_env *env, const char *name, const tc_tensor *tensor) {

@@ -4,13 +4,13 @@
 #include "passes/pass/pass.h"
 #include "passes/rules/rules.h"
 
-/* What one value has to do with the loss; bits. */
+/* How the loss depends on a value; bits. */
 enum {
     TC_FLOW_REACHES = 1, /* the loss depends smoothly on it */
     TC_FLOW_DIRECT = 2,  /* and not only as a mask or scale of softmax scores, or as a running statistic */
     TC_FLOW_SCORES = 4,  /* the loss depends on it as on a mask or scale of softmax scores */
     TC_FLOW_NEEDED = 8,  /* a trained initializer's gradient goes through it */
-    TC_FLOW_DATA = 16,   /* it depends on more than initializers and constants: on inputs, or it is drawn */
+    TC_FLOW_DATA = 16,   /* it depends on inputs or random draws, not only on initializers and constants */
 };
 
 typedef struct tc_flow {
@@ -25,31 +25,29 @@ static inline bool tc_flow_has(const tc_flow *flow, const tc_value *value, int b
 }
 
 /* Follows the flow back from the loss, decides which initializers are trained (env->options,
- * env->summary->initializers), fills the summary's lists and marks what is needed. Types must be known. `rules`: with
- * all gradient rules. Arrays live in the context's arena. */
+ * env->summary->initializers), fills the summary's lists and marks the needed values. Types must be known. `rules`:
+ * with all gradient rules. Arrays live in the context's arena. */
 tc_status tc_trainable_select(tc_pass_env *env, const tc_rule_set *rules, tc_graph *graph, const tc_value *loss,
                               tc_flow *out_flow);
 
-/* The same for passes before autodiff: no warnings, and the summary stays as it is. Fails where a file of --rules does.
- */
+/* The same for passes before autodiff: no warnings, and the summary stays as it is. Fails if a file of --rules does. */
 tc_status tc_trainable_preview(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow);
 
 /* The flow from given values, which are `trained`, to the loss. In `arena`. */
 void tc_flow_between(tc_arena *arena, const tc_rule_set *rules, const tc_graph *graph, const tc_value *loss,
                      tc_value *const *trained, size_t n_trained, tc_flow *out_flow);
 
-/* What --train and --freeze say of an initializer, by its name or by PyTorch's. */
+/* The choice of --train and --freeze for an initializer, by its name or by PyTorch's. */
 typedef enum tc_request { TC_REQUEST_NONE, TC_REQUEST_TRAIN, TC_REQUEST_FREEZE } tc_request;
 tc_request tc_request_of(const tc_pass_env *env, const char *name);
-/* It is frozen, or trained by the name of the initializer and not by that of the parameter it came from. */
+/* It is frozen, or trained under the initializer's own name, not under that of the parameter it came from. */
 bool tc_is_asked_as_stored(const tc_pass_env *env, const char *name);
 
-/* The values a node reads from outside: its operands, then, for nodes with nested graphs, the outer values that those
- * read (at most once each). In the arena. */
+/* The values that a node reads from outside: its operands, then, for nodes with nested graphs, the outer values that
+ * these read (at most once each). In the arena. */
 size_t tc_node_reads(tc_arena *arena, const tc_node *node, tc_value ***out_values);
 
-/* Notes the file's initializers, before any pass makes more of them: those may be trained, others are constants.
- * */
+/* Notes the file's initializers, before any pass makes more of them: those may be trained, others are constants. */
 void tc_record_initializers(tc_pass_env *env, const tc_model *model);
 /* The initializer of that name, which lives as long as the model, counts as the file's from now on; `tensor` NULL: it
  * is there no more. */

@@ -6,7 +6,7 @@ static bool is_named(const char *output, const char *name) { return output && st
 
 static bool is_count(const train_counts *c, const char *name) {
     for (size_t i = 0; i < c->n; i++)
-        if (is_named(c->terms[i].count, name) || is_named(c->terms[i].behind_guard, name))
+        if (is_named(c->terms[i].count, name) || is_named(c->terms[i].unguarded, name))
             return true;
     return false;
 }
@@ -46,14 +46,12 @@ tc_status train_read_counts(tc_ctx *ctx, tempo_session *session, const tc_counte
     if (term->count && samples > 0)
         TC_TRY(train_read_number(ctx, session, term->count, out_count));
     *out_total = *out_count;
-    if (term->behind_guard && samples > 0)
-        TC_TRY(train_read_number(ctx, session, term->behind_guard, out_total));
+    if (term->unguarded && samples > 0)
+        TC_TRY(train_read_number(ctx, session, term->unguarded, out_total));
     return TC_OK;
 }
 
-bool train_adds_up(const tc_counted *term, double total) {
-    return term->adds_up || (term->behind_guard && !(total > 0));
-}
+bool train_adds_up(const tc_counted *term, double total) { return term->adds_up || (term->unguarded && !(total > 0)); }
 
 /* The count of each term in a batch: out[n]; joins c->totals. */
 static tc_status count_batch(tc_ctx *ctx, train_counts *c, const train_batch *batch, double *out) {

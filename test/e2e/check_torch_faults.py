@@ -77,13 +77,13 @@ def check_told_faults(case):
         made = [node(f"%y = aten.mul.Tensor({factor}, %p_m_w)", "Mul", ["x", "m.w"], ["y"]),
                 node(f"%z = aten.{target}", op, list(read), ["z"]), *summed("z", False)]
         code, said = case.compile(model_of(made, {"m.w": [1.0, 2.0, 3.0]}, TOLD))
-        expect(f"{target} of a sum", code == 0 and ("takes a number of at most" in said) == warned, said)
+        expect(f"{target} of a sum", code == 0 and ("treats a number of at most" in said) == warned, said)
     for call, op, code_of, warned in (("special_erfcx.default(%p_m_w,)", "Erf", 0, "special.log_ndtr"),
                                       ("logaddexp.default(%p_m_w, %x)", "Exp", 0, "softplus"),
                                       ("erf.default(%p_m_w,)", "Erf", 0, None),
-                                      ("elu.default(%p_m_w, 1.5, 2.0)", "Elu", 3, "left out the scales"),
+                                      ("elu.default(%p_m_w, 1.5, 2.0)", "Elu", 3, "omitted the scales"),
                                       ("elu.default(%p_m_w, 1.5)", "Elu", 0, None),
-                                      ("instance_norm.default(%p_m_w, 0, 0, %a, %v, True)", "Erf", 0, "moves them"),
+                                      ("instance_norm.default(%p_m_w, 0, 0, %a, %v, True)", "Erf", 0, "updates them"),
                                       ("instance_norm.default(%p_m_w, 0, 0, %a, %v, False)", "Erf", 0, None)):
         made = [node("%e = aten." + call, op, ["m.w"], ["e"]), helper.make_node("Mul", ["x", "e"], ["z"]), *summed("z")]
         code, said = case.compile(model_of(made, {"m.w": [1.0] * 3}, TOLD))

@@ -67,7 +67,8 @@ def files():
         t.run(model, "--data", t.path(name), "--loss=loss", code=2, says=["no whole zip archive", words])
     t.run(model, "--data", t.path("no folder"), "--loss=loss", code=5, says=["No such file"])
     t.run(model, "--data", data, code=64, says=["--loss"])  # two outputs could be it
-    t.run(model, "--data", data, "--loss=loss", "--freeze=*", code=2, says=["nothing", "--train-list and --freeze say"])
+    t.run(model, "--data", data, "--loss=loss", "--freeze=*", code=2,
+          says=["nothing", "--train-list and --freeze select"])
     t.classifier("fixed.onnxt", batch=6)
     t.data("few.npz", 5)
     t.run(t.path("fixed.onnxt"), "--data", t.path("few.npz"), "--loss=loss", code=2,

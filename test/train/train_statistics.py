@@ -85,7 +85,7 @@ def main():
     t.run(t.path("none.onnxt"), *same[1:], says=["momentum 0", "momentum=None"])
     with open(t.path("none.onnxt"), "w", encoding="utf-8") as file:
         file.write(TEXT.replace("one, b, m2, v2", "m2, b, m2, v2"))
-    t.run(t.path("none.onnxt"), *same[1:], says=["its running statistics do not move: the file has 'm2'"])
+    t.run(t.path("none.onnxt"), *same[1:], says=["its running statistics are not updated: the file uses 'm2'"])
     with open(t.path("flat.onnxt"), "w", encoding="utf-8") as file:
         file.write(TEXT.replace("[batch,2,3]", "[batch,2]"))
     np.savez(t.path("flat.npz"), x=x[:5, :, 0])

@@ -1,5 +1,5 @@
-/* choices.c: the two sources that an instance of a rule is made from: answers that are gone through one by one, and
- * dice (splitmix64, Steele et al. 2014), which draw the same for the same seed everywhere. */
+/* choices.c: the two sources of an instance of a rule: answers that are enumerated one by one, and dice (splitmix64,
+ * Steele et al. 2014), which give the same draws for the same seed everywhere. */
 #include "instance.h"
 #include <math.h>
 
@@ -15,7 +15,7 @@ uint64_t rule_dice_next(rule_dice *dice) {
 unsigned rule_dice_below(rule_dice *dice, unsigned n) { return (unsigned)((rule_dice_next(dice) >> 32) * n >> 32); }
 double rule_dice_unit(rule_dice *dice) { return (double)(rule_dice_next(dice) >> 11) * 0x1p-53; }
 
-double rule_dice_normal(rule_dice *dice) { /* Box and Muller */
+double rule_dice_normal(rule_dice *dice) { /* The Box-Muller transform */
     double u = 1 - rule_dice_unit(dice), v = rule_dice_unit(dice);
     return sqrt(-2 * log(u)) * cos(TWO_PI * v);
 }

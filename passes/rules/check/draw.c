@@ -1,6 +1,6 @@
-/* draw.c: a value for an operand: a graph input, a constant or a list, of a shape that fits the operands which are
- * there already (draw_shape.c), with elements that make sense (draw_element.c). Careless draws now and then ignore what
- * the op and the guards want. */
+/* draw.c: a value for an operand: a graph input, a constant or a list, with a shape that fits the existing operands
+ * (draw_shape.c), and with sensible elements (draw_element.c). Careless draws sometimes ignore the requirements of
+ * the op and the guards. */
 #include "compiler/shape/shape.h"
 #include "draw.h"
 #include <math.h>
@@ -8,8 +8,8 @@
 
 /* --- element types ---------------------------------------------------------------------------- */
 
-/* Element types are not drawn where the op says: an operand has that of its neighbours, or one that operand 0 may have.
- */
+/* If the op fixes the element type, it is not drawn: an operand has the type of its neighbours, or one that operand
+ * 0 may have. */
 static tc_dtype dtype_for(const rule_instance *inst, const tc_node *node, uint32_t index) {
     static const tc_dtype preferred[] = {TC_DOUBLE, TC_FLOAT, TC_INT64, TC_BOOL};
     bool is_where = tc_node_is(node, "", "Where");
@@ -25,7 +25,7 @@ static tc_dtype dtype_for(const rule_instance *inst, const tc_node *node, uint32
     return TC_INT64;
 }
 
-/* --- what guards want of a shape -------------------------------------------------------------- */
+/* --- shapes required by guards ---------------------------------------------------------------- */
 
 static bool needed_shape(rule_instance *inst, const rule_need *need, const shape *with, shape *s) {
     shape x, list;
@@ -53,7 +53,7 @@ static bool needed_shape(rule_instance *inst, const rule_need *need, const shape
     return true;
 }
 
-/* Dims that `rank` and `dim` name; others follow. */
+/* Dims required by `rank` and `dim`; others are added after them. */
 static void fit_rank(rule_instance *inst, const rule_need *need, shape *s) {
     int want = need->rank >= 0 ? need->rank : s->rank < need->min_rank ? need->min_rank : s->rank;
     for (; s->rank < want; s->rank++) {
@@ -70,7 +70,7 @@ static void fit_rank(rule_instance *inst, const rule_need *need, shape *s) {
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-/* A constant as an initializer or as a Constant node, where it is no weight either way. */
+/* A constant as an initializer or as a Constant node, in contexts where neither is a weight. */
 static tc_value *constant_value(rule_instance *inst, const tc_tensor *tensor, const char *name) {
     bool weight = tensor->count > 1 && tc_dtype_is_float(tensor->dtype);
     if (!weight && rule_dice_percent(&inst->dice, 70))
@@ -99,7 +99,7 @@ tc_value *rule_draw_ints(rule_instance *inst, const int64_t *ints, uint32_t n) {
     return constant_value(inst, tc_tensor_ints(inst->model, ints, n), "list");
 }
 
-/* A rule runs hundreds of times: guards that ask for large operands are not followed. */
+/* A rule runs hundreds of times, so guards that ask for large operands are ignored. */
 static bool count_elements(rule_instance *inst, int rank, const int64_t *dims, uint64_t *out_count) {
     enum { MAX_ELEMENTS = 1 << 16 };
     return (tc_shape_count(rank, dims, out_count) && *out_count <= MAX_ELEMENTS) ||
@@ -136,7 +136,7 @@ void rule_draw_axes(rule_instance *inst, int64_t *list, int64_t n, int rank, boo
     }
 }
 
-/* A split of the first dim, the first two joined, or anything of as many elements. */
+/* A split of the first dim, the first two joined, or any shape with as many elements. */
 static int64_t fill_target(rule_instance *inst, const shape *x, int64_t *list) {
     int rank = x->rank, grows = inst->result_rank - rank;
     unsigned kind = inst->result_rank < 0 ? rule_dice_below(&inst->dice, 3) : grows > 0 ? 0 : grows < 0 ? 1 : 2;
@@ -182,7 +182,7 @@ static bool is_scalar(const shape *s) {
     return one;
 }
 
-/* Elementwise nodes hand on what their users need: the q of MatMul(Mul(q, 0.5), kt) is a left factor. */
+/* Elementwise nodes pass on the requirements of their users: the q of MatMul(Mul(q, 0.5), kt) is a left factor. */
 static bool fit_outer(rule_instance *inst, bool elementwise, shape *s) {
     shape with;
     for (const rule_place *p = inst->place; p && elementwise; p = p->outer) {
@@ -199,19 +199,19 @@ static bool fit_outer(rule_instance *inst, bool elementwise, shape *s) {
     return true;
 }
 
-/* The needs of a careless draw: nothing that a guard wants, except that a needed constant mostly stays one, then with
- * the numbers that guards are there for. */
+/* The requirements of a careless draw: none of the guards', except that a required constant mostly stays one, then
+ * with the numbers that guards must catch. */
 static rule_need forget(rule_instance *inst, const rule_need *need) {
     rule_need none = rule_no_need;
     none.kept = need && need->kept;
-    none.divides = need && need->divides; /* or the graph refuses to run */
+    none.divides = need && need->divides; /* otherwise the graph does not run */
     none.constant = need && need->constant && rule_dice_percent(&inst->dice, 70);
     none.scalar = none.constant && rule_dice_percent(&inst->dice, 50);
     none.edges = none.constant;
     return none;
 }
 
-/* Makes a vector where a matrix should be, more dims where nothing should be broadcast. */
+/* Makes a vector instead of a matrix, or adds dims where nothing should be broadcast. */
 static void distort(rule_instance *inst, role draw, shape *s) {
     bool left;
     if (rule_role_is_matrix(draw, &left) && s->rank >= 2) {
@@ -265,7 +265,7 @@ tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t i
     rule_draw_elements(inst, node, index, s.dtype, input->count, input->data, need);
     if (inst->edges)
         rule_draw_edges(inst, input, node, index, need);
-    if (need && need->kept) { /* what an expensive node makes is kept, not there anyway or made again */
+    if (need && need->kept) { /* the result of an expensive node is kept, neither available anyway nor recomputed */
         int64_t last = s.rank - 1;
         tc_value *axis = s.rank ? tc_constant(inst->graph, "axis", tc_tensor_scalar_int(inst->model, last)) : NULL;
         value = axis ? rule_append_node(inst, "CumSum", value, axis, name) : NULL;

@@ -1,5 +1,5 @@
-/* draw_attr.c: attributes of the nodes of an instance: those of the pattern, spelled in one of their ways, and, of
- * others that the op has, anything that makes sense. A rule must hold whatever they are, or name them. */
+/* draw_attr.c: attributes of the nodes of an instance. Those of the pattern are spelled in one of their ways; others
+ * that the op has get any sensible value. A rule must hold for all of these, or name the attribute. */
 #include "instance.h"
 #include <math.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static bool draw_perm(rule_instance *inst, const tc_node *node, tc_node *to) {
     return true;
 }
 
-/* What dice may say of an attribute, by its name: the numbers are [n] or words. */
+/* Values for an attribute, by its name: [n] numbers or words. */
 static const struct {
     const char *name;
     unsigned n;
@@ -49,7 +49,7 @@ static const struct {
     {"z_loss", 2, {0.25, 0.0625}, {NULL}},
 };
 
-/* False: dice have nothing to say of it. */
+/* False: there is no row for it. */
 static bool draw_setting(rule_instance *inst, tc_node *node, const char *name, tc_attr_kind kind) {
     for (size_t i = 0; i < TC_COUNT(settings); i++) {
         if (strcmp(settings[i].name, name) != 0)
@@ -75,7 +75,7 @@ static bool draw_axis(rule_instance *inst, tc_node *node) {
     return true;
 }
 
-/* The same attribute of two nodes of one pattern belongs together, as that of an op and its gradient. */
+/* Two nodes of one pattern, such as an op and its gradient, get the same value of an attribute. */
 static bool draw_attr(rule_instance *inst, tc_node *node, const char *name, tc_attr_kind kind, bool required) {
     for (unsigned i = 0; i < inst->n_attrs; i++)
         if (strcmp(inst->attrs[i].name, name) == 0) {
@@ -106,7 +106,7 @@ static bool in_pattern(const rule_node *pattern, const char *name) {
 }
 
 static void set_pattern_attr(rule_instance *inst, tc_node *node, const tc_attr *attr, bool required) {
-    if (!required && rule_dice_percent(&inst->dice, 20)) /* perhaps this is what its absence means */
+    if (!required && rule_dice_percent(&inst->dice, 20)) /* perhaps this is the default */
         return;
     tc_attr_copy(node, attr);
     int rank = tc_value_rank(tc_input(node, 0));

@@ -1,5 +1,5 @@
-/* draw_element.c: elements of operands: inside the domain of their op, as guards want constants, and those that rules
- * stumble over. */
+/* draw_element.c: elements of operands: inside the domain of their op, constants that satisfy guards, and edge
+ * cases. */
 #include "draw.h"
 #include "compiler/ir/ops.h"
 #include <math.h>
@@ -7,7 +7,7 @@
 
 typedef enum domain { REAL, COMPARED, ABOVE_ZERO, BELOW_ONE, ABOVE_ONE, RATIO, STEP } domain;
 
-/* Where an op is defined, and far enough from its poles; COMPARED is everywhere, and often at 0 or 1. */
+/* The domain of an op, at a distance from its poles; COMPARED: everywhere, and often at 0 or 1. */
 static const struct {
     const char *op;
     uint32_t operand;
@@ -39,14 +39,14 @@ static domain domain_of(const tc_node *node, uint32_t index) {
     return REAL;
 }
 
-/* Far from a kink for differences over 1e-6, and now and then near enough to show that it is elsewhere. */
+/* Far enough from a kink for differences over 1e-6, and sometimes near enough to test its position. */
 static double away_from_zero(rule_dice *dice, double x) {
     double least = rule_dice_percent(dice, 20) ? 0.002 : 0.2;
     x = least < 0.2 ? x * 0.005 : x;
     return x < 0 ? x - least : x + least;
 }
 
-/* What rules stumble over; the first three are numbers of every type. */
+/* Edge cases; the first three are numbers of every type. */
 static const double edge_numbers[] = {0.0, 1.0, 7.0, -0.0, -1.0, (double)INFINITY, (double)-INFINITY, (double)NAN};
 
 static double element(rule_instance *inst, tc_dtype dtype, domain where, const rule_need *need) {
@@ -83,7 +83,7 @@ static double element(rule_instance *inst, tc_dtype dtype, domain where, const r
     }
 }
 
-/* Of a class, or that which counts nothing; of an axis, also counted from its end. */
+/* A class, or the ignored label; an index along an axis, also counted from its end. */
 static double label(rule_instance *inst, const tc_node *node) {
     shape scores;
     bool gathers = tc_node_is(node, "", "GatherElements");
@@ -110,7 +110,7 @@ void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index
         tc_element_set(dtype, data, 0, 0);
 }
 
-/* Elements that rules stumble over. A rule that may round is spared NaN and infinities, where formulas differ, but for
+/* Adds edge cases. A rule that may round gets no NaN and no infinities, because formulas differ there, except for
  * rows that a mask excludes from a softmax. */
 void rule_draw_edges(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index,
                      const rule_need *need) {

@@ -1,5 +1,5 @@
-/* draw_shape.c: shapes for operands that an op takes. A row in `roles` says what an operand is to its op. An operand
- * without a row is broadcast with the others if the op is elementwise, and of any small shape else. */
+/* draw_shape.c: shapes for operands of an op. A row in `roles` gives the role of an operand. An operand without a
+ * row is broadcast with the others if the op is elementwise; otherwise it has any small shape. */
 #include "draw.h"
 #include <string.h>
 
@@ -25,8 +25,8 @@ bool rule_shape_fail(rule_instance *inst, const char *why) {
 
 /* --- shapes ----------------------------------------------------------------------------------- */
 
-/* In half of the instances all dims are 1 or one size: an operand broadcast along a wrong axis then fits by its shape,
- * so that only the numbers tell. */
+/* In half of the instances all dims are 1 or one size. Then an operand broadcast along a wrong axis still fits by
+ * its shape, so that only the numbers show the mistake. */
 int64_t rule_draw_dim(rule_instance *inst) {
     if (inst->common_dim == 0)
         inst->common_dim = rule_dice_percent(&inst->dice, 50) ? -1 : 2 + (int)rule_dice_below(&inst->dice, 3);
@@ -53,7 +53,7 @@ void rule_draw_broadcast(rule_instance *inst, const shape *with, shape *s) {
         bool one = kind >= 4 && rule_dice_percent(&inst->dice, 40);
         s->dims[i] = one ? 1 : dim == 1 && kind == 7 ? rule_draw_dim(inst) : dim;
     }
-    if (kind == 7 && cut == 0 && rank < MAX_DRAWN_RANK) { /* more dims in front */
+    if (kind == 7 && cut == 0 && rank < MAX_DRAWN_RANK) { /* more leading dims */
         memmove(s->dims + 1, s->dims, (size_t)s->rank++ * sizeof *s->dims);
         s->dims[0] = rule_draw_dim(inst);
     }
@@ -129,7 +129,7 @@ static bool axes(rule_instance *inst, const tc_node *node, uint32_t index, shape
     return true;
 }
 
-/* Scale and bias of a normalization: the shape behind its axis. */
+/* Scale and bias of a normalization: the shape after its axis. */
 static bool tail(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
     shape x;
     bool is_grad =
@@ -217,7 +217,7 @@ static bool attention_dy(rule_instance *inst, const tc_node *node, uint32_t inde
            rule_shape_fail(inst, "there is no attention to differentiate");
 }
 
-/* What the products reach, of P's shape. */
+/* The elements that the products reach, in P's shape. */
 static bool reached(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
     (void)index;
     if (!operand_shape(node, 4, s))
@@ -235,7 +235,7 @@ static bool reshape_target(rule_instance *inst, const tc_node *node, uint32_t in
     return true;
 }
 
-/* A matrix, drawn to fit the one that is there. */
+/* A matrix, drawn to fit the existing one. */
 static bool gemm_factor(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
     shape other;
     s->rank = 2;
@@ -288,7 +288,7 @@ static bool gathered(rule_instance *inst, const tc_node *node, uint32_t index, s
     return true;
 }
 
-/* What lies beside the first operand, mostly one of its slices. */
+/* An operand that fits beside the first one, mostly one of its slices. */
 static bool beside(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
     (void)index;
     if (!operand_shape(node, 0, s) || s->rank == 0)
@@ -298,7 +298,7 @@ static bool beside(rule_instance *inst, const tc_node *node, uint32_t index, sha
     return true;
 }
 
-/* Where a Slice begins and ends, and its step, of one axis. */
+/* The start, end and step of a Slice for one axis. */
 static bool bound(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
     (void)inst, (void)node, (void)index;
     *s = (shape){1, {1}, TC_INT64};

@@ -1,6 +1,6 @@
-/* instance.c: walks the match side of a rule as the matcher does, but makes nodes instead of finding them. Of each node
- * the operands that the pattern defines come first, then those that are left, drawn to fit. At the end the results
- * become outputs, and shapes are forgotten as far as `unknown` says. */
+/* instance.c: walks the match side of a rule like the matcher, but makes nodes instead of finding them. For each
+ * node, operands that the pattern defines come first, then the others, drawn to fit. In the end the results become
+ * outputs, and shapes are forgotten as far as `unknown` says. */
 #include "instance.h"
 #include "compiler/shape/shape.h"
 #include <string.h>
@@ -15,7 +15,7 @@ static bool fail(rule_instance *inst, const char *why) {
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
-/* Types of a finished node; what is no valid node is no instance. */
+/* Types of a finished node; an invalid node is no instance. */
 static bool finish_node(rule_instance *inst, tc_node *node) {
     if (tc_infer_node(inst->ctx, node) == TC_OK)
         return true;
@@ -47,7 +47,7 @@ static bool is_late(const rule_instance *inst, const tc_node *node) {
     return false;
 }
 
-/* An op whose name ends so belongs to the backward pass, and what reads its results. */
+/* An op with such a suffix belongs to the backward pass, and so do the readers of its results. */
 static void note_late(rule_instance *inst, const tc_node *node) {
     size_t n = strlen(node->op_type);
     bool late = n > 4 && strcmp(node->op_type + n - 4, "Grad") == 0;
@@ -61,9 +61,9 @@ static void note_late(rule_instance *inst, const tc_node *node) {
 
 enum { MAX_ALIASES = 8 };
 
-/* What an operand is before anything is drawn for it. */
+/* The fixed operand, before anything is drawn for it. */
 typedef struct slot {
-    const rule_operand *operand; /* of choices the one chosen; behind the optional nodes that are left out */
+    const rule_operand *operand; /* for choices the chosen one; optional nodes that are left out are skipped */
     tc_value *value;
     bool done;
     uint16_t aliases[MAX_ALIASES], n_aliases; /* results of nodes left out: other names of the value */
@@ -78,7 +78,7 @@ static bool needs(const rule_node *pattern, uint16_t index) {
     return !pattern->ops[0].op || index < pattern->ops[0].op->min_inputs;
 }
 
-/* Whether an optional node is there. What a node binds that is left out must be unbound elsewhere too. */
+/* Whether an optional node is present. Names that only an absent node binds must be unbound elsewhere too. */
 static bool is_there(rule_instance *inst, uint16_t index) {
     const rule_node *pattern = &inst->rule->match[index];
     if (!pattern->optional || inst->decided[index])
@@ -101,7 +101,7 @@ static bool is_there(rule_instance *inst, uint16_t index) {
     return there;
 }
 
-/* The pattern node that an operand is a result of, if it is one and not there yet. */
+/* The pattern node that makes an operand, if there is one and it is not built yet. */
 static uint16_t maker_of(const rule_instance *inst, const rule_operand *operand) {
     if (operand->kind == OPERAND_NODE)
         return operand->index;
@@ -183,7 +183,7 @@ static void shuffle(rule_dice *dice, tc_value **values, unsigned n) {
     }
 }
 
-/* All factors but two become products of two, in any order and nesting; those two are left for the node itself. */
+/* All factors except two become products of two, in any order and nesting; the node itself multiplies the last two. */
 static bool nest_product(rule_instance *inst, const rule_node *pattern, tc_value **factors, unsigned n) {
     shuffle(&inst->dice, factors, n);
     for (unsigned inner = 0; n > 2; n--, inner++) {
@@ -231,7 +231,7 @@ static void add_results(rule_instance *inst, const rule_node *pattern, tc_node *
     }
 }
 
-/* The operands that the pattern defines; `node` has them as soon as they are there, for what is drawn beside them. */
+/* The operands that the pattern defines. `node` gets each at once, so that others can be drawn to fit. */
 static bool open_slots(rule_instance *inst, const rule_node *pattern, tc_node *node, slot *slots) {
     const rule_place *outer = inst->place;
     bool good = true;
@@ -289,7 +289,7 @@ static bool show_late(rule_instance *inst, tc_value *value) {
     return true;
 }
 
-/* By itself, or behind a node that lets the value go. */
+/* The value itself, or a node after it that drops it. */
 static bool show(rule_instance *inst, tc_value *value, bool first, const rule_need *need) {
     bool direct = value->producer && !value->n_graph_outputs && !need->read_late && !need->scored &&
                   rule_dice_percent(&inst->dice, 50);
@@ -304,7 +304,7 @@ static bool show(rule_instance *inst, tc_value *value, bool first, const rule_ne
     tc_value *axis = NULL, *seen;
     if (need->read_late && rank < 1)
         return fail(inst, "a scalar cannot be summed along an axis");
-    if (need->read_late) /* no view and nothing cheap: or the result would be an output, or made again */
+    if (need->read_late) /* neither a view nor cheap: otherwise the result would be an output, or recomputed */
         axis = tc_constant(inst->graph, "axis", tc_tensor_scalar_int(inst->model, 0));
     bool late = is_late(inst, value->producer);
     const char *name = tc_arena_printf(inst->model->arena, late ? "%s_seen_grad" : "%s_seen", value->name);
@@ -334,14 +334,14 @@ static bool show_results(rule_instance *inst, const uint16_t *names, uint16_t n)
     return any || fail(inst, "no result is there");
 }
 
-/* --- what is known of shapes ------------------------------------------------------------------ */
+/* --- known parts of shapes -------------------------------------------------------------------- */
 
 static tc_dim hidden_dim(rule_instance *inst, int64_t size) {
     tc_dim_pool *pool = inst->model->dims;
     unsigned kind = inst->unknown == UNKNOWN_SIZES ? 4 : rule_dice_below(&inst->dice, 10);
     if ((inst->unknown == UNKNOWN_SIZES && size == 1) || kind < 4)
         return tc_dim_const(size);
-    if (kind < 7) /* equal sizes are known to be equal */
+    if (kind < 7) /* equal sizes are known as equal */
         return tc_dim_symbol(pool, tc_arena_printf(inst->model->arena, "n%lld", (long long)size));
     return kind < 9 ? tc_dim_fresh(pool, "m") : tc_dim_unknown();
 }
@@ -366,7 +366,7 @@ static bool hide_shapes(rule_instance *inst) {
     return tc_infer_graph(inst->ctx, inst->graph) == TC_OK || fail(inst, "shapes cannot be inferred");
 }
 
-/* --- whole ------------------------------------------------------------------------------------ */
+/* --- the instance ----------------------------------------------------------------------------- */
 
 static tc_dtype draw_dtype(rule_instance *inst) {
     static const tc_dtype floats[] = {TC_DOUBLE, TC_DOUBLE, TC_FLOAT}, integers[] = {TC_INT64, TC_INT32, TC_UINT8},
@@ -430,7 +430,7 @@ void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices,
         hide_shapes(inst);
 }
 
-/* A gradient has the shape of its result, and what is known of the one is known of the other. */
+/* A gradient has the shape of its result, and the same parts of both are known. */
 static bool draw_douts(rule_instance *inst, const tc_node *node) {
     const tc_rule *rule = inst->rule;
     for (uint32_t i = 0; i < node->n_outputs && i < rule->n_douts; i++) {

@@ -1,11 +1,10 @@
-/* instance.h: a rule's match side as a small graph: what `tempoc --check-rules` runs before and after the rule. The
- * text of a match leaves things open; two sources close them. *Choices* are what the text enumerates: each optional
- * node there or not, each alternative, each optional operand. rule_choices_next goes through all of them. *Dice* draw
- * the rest: shapes, element types, attributes that the pattern does not name, constants, the order of commutative
- * operands, what is known of shapes. Guards steer the dice (needs.c) but promise nothing: whether the graph is a hit,
- * the matcher says.
- *
- * The same rule, choices and seed give the same graph: it is made anew whenever another copy is needed. */
+/* instance.h: a rule's match side as a small graph, which `tempoc --check-rules` runs before and after the rule. The
+ * text of a match leaves things open; two sources close them. *Choices* are the options that the text enumerates:
+ * each optional node present or not, each alternative, each optional operand. rule_choices_next enumerates all of
+ * them. *Dice* draw the rest: shapes, element types, attributes that the pattern does not name, constants, the order
+ * of commutative operands, the known parts of shapes. Guards steer the dice (needs.c) but promise nothing: the
+ * matcher decides whether the graph matches.
+ * The same rule, choices and seed give the same graph, so another copy is made by building it again. */
 #ifndef TC_RULE_INSTANCE_H
 #define TC_RULE_INSTANCE_H
 #include "../rule_ir.h"
@@ -24,20 +23,21 @@ static inline bool rule_dice_percent(rule_dice *dice, unsigned percent) { return
 typedef struct rule_choices {
     uint8_t pick[RULE_MAX_CHOICES], of[RULE_MAX_CHOICES];
     const char *what[RULE_MAX_CHOICES]; /* the label of the node, or the name */
-    uint16_t n;                         /* asked for so far */
-    uint16_t given;                     /* of them, those whose answer is fixed: the others are 0 */
+    uint16_t n;                         /* questions asked so far */
+    uint16_t given;                     /* of these, those with a fixed answer: the others are 0 */
 } rule_choices;
 
 unsigned rule_choose(rule_choices *choices, unsigned n, const char *what);
-/* The next vector of answers, as an odometer counts whose last wheel is the last question; false after the last one. */
+/* The next vector of answers, like an odometer whose fastest wheel is the last question; false after the last one. */
 bool rule_choices_next(rule_choices *choices);
-/* "a: 0 of 2, fill: 1 of 2", in the arena; "-" where nothing was asked. */
+/* "a: 0 of 2, fill: 1 of 2", in the arena; "-" if there were no questions. */
 const char *rule_choices_text(tc_arena *arena, const rule_choices *choices);
 
-/* What is left unknown of the shapes of graph inputs. */
+/* The unknown parts of the shapes of graph inputs. */
 typedef enum rule_unknown { UNKNOWN_NOTHING, UNKNOWN_SIZES, UNKNOWN_SOME, UNKNOWN_RANKS, UNKNOWN_COUNT } rule_unknown;
 
-/* What the guards, and the right side, need of the value of a name. Names are RULE_NONE where there is no such need. */
+/* The requirements of the guards, and of the right side, for the value of a name. Names are RULE_NONE if there is no
+ * such requirement. */
 typedef struct rule_need {
     bool constant, scalar, finite, positive, pow2, flags, wants_float, wants_integer, wants_bool;
     bool is_below;
@@ -50,10 +50,10 @@ typedef struct rule_need {
     uint16_t same_shape;
     int first_dim;        /* dim(x, 0, n); -1: none */
     bool added;           /* it is broadcast to another value: a bias, maybe a mask of 0 and -inf */
-    bool divides;         /* it, or something it is beside, divides: mostly far from 0, and of one size */
-    bool edges;           /* numbers that guards are there for: zero, infinities, NaN */
+    bool divides;         /* it divides, or is added to a divisor: mostly far from 0, and of one size */
+    bool edges;           /* numbers that guards must catch: zero, infinities, NaN */
     bool scored;          /* it leads to a softmax */
-    bool kept, read_late; /* of training graphs: an expensive node makes it; the backward pass reads it */
+    bool kept, read_late; /* in training graphs: an expensive node makes it; the backward pass reads it */
 } rule_need;
 extern const rule_need rule_no_need;
 void rule_needs(const tc_rule *rule, rule_need needs[RULE_MAX_NAMES]);
@@ -70,11 +70,11 @@ typedef struct rule_input {
 #define RULE_MAX_INPUTS 64
 #define RULE_MAX_ATTRS 24
 
-/* Where a value that is being made will stand: operand `index` of a node that is not finished. */
+/* The future position of a value: operand `index` of an unfinished node. */
 typedef struct rule_place {
     const tc_node *node;
     uint32_t index;
-    const struct rule_place *outer; /* where that node's result will stand; NULL: it is no operand */
+    const struct rule_place *outer; /* the future position of that node's result; NULL: it is no operand */
 } rule_place;
 
 typedef struct rule_instance {
@@ -85,7 +85,7 @@ typedef struct rule_instance {
     rule_choices *choices;
     rule_dice dice;
     bool edges;    /* among the elements: zeros of both signs, infinities, NaN; rows that a mask excludes */
-    bool careless; /* now and then operands are not what guards and ops want: guards that let too much by are noticed */
+    bool careless; /* some operands violate guards and ops, to find guards that let too much pass */
     bool smooth;   /* no element near a kink: for finite differences */
     rule_unknown unknown;
     tc_dtype dtype;                /* of operands without neighbours */
@@ -104,19 +104,19 @@ typedef struct rule_instance {
         tc_attr attr;
     } attrs[RULE_MAX_ATTRS]; /* drawn: the same in every node that has them */
     unsigned n_attrs;
-    bool has_scores;      /* the pattern has a softmax: -inf in what is added to its operand leaves something out */
+    bool has_scores;      /* the pattern has a softmax: -inf in a term of its operand excludes an element */
     const tc_value *loss; /* of rules with a forward and a backward half: a result of the forward half */
     const rule_place *place;
-    int common_dim;        /* that all dims have which are not 1; 0: not drawn yet, -1: there is none */
-    int rank, result_rank; /* that guards want of the operand that is drawn, of the result of its node; -1: any */
+    int common_dim;        /* the size of all dims that are not 1; 0: not drawn yet, -1: there is none */
+    int rank, result_rank; /* required by guards for the drawn operand, for the result of its node; -1: any */
     tc_value *douts[RULE_MAX_OPERANDS];         /* of gradient rules: inputs for the gradients of the results */
     const double *dout_data[RULE_MAX_OPERANDS]; /* their elements; NULL: the rule takes none */
-    const char *why;                            /* why there is no instance; NULL: there is one */
+    const char *why;                            /* the reason why there is no instance; NULL: there is one */
 } rule_instance;
 
-/* Makes the graph for `choices`; `why` says what stopped it. Diagnostics may be left in the context. The graph has an
- * input for each parameter that need not be a constant, and shows the results as outputs, by themselves or behind an
- * Identity. */
+/* Makes the graph for `choices`; `why` is the reason for a failure. Diagnostics may be left in the context. The
+ * graph has an input for each parameter that need not be a constant, and its outputs are the results, directly or
+ * through an Identity. */
 void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_unknown unknown,
                         bool edges, bool careless, rule_instance *out_instance);
 /* For a gradient rule: the op alone, in double precision, its results as outputs. */
@@ -124,17 +124,15 @@ void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choic
                            rule_instance *out_instance);
 
 /* --- draw.c, draw_attr.c ---------------------------------------------------------------------- */
-/* A value for operand `index` of a node whose other operands are there as far as they are known; `need` may be NULL.
- * NULL: `why` is set. */
+/* A value for operand `index` of a node with some of its other operands; `need` may be NULL. NULL: `why` is set. */
 tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t index, const rule_need *need,
                             const char *name);
-/* A constant of one element for a literal there; a list. */
+/* A constant of one element for a literal at that position; a list. */
 tc_value *rule_draw_number(rule_instance *inst, const tc_node *node, uint32_t index, double number);
 tc_value *rule_draw_ints(rule_instance *inst, const int64_t *ints, uint32_t n);
 /* `n` of `rank` axes, or the last `n`, in any order, counted from either end. */
 void rule_draw_axes(rule_instance *inst, int64_t *list, int64_t n, int rank, bool trailing);
-/* The attributes: those of the pattern, or what ONNX says of an absent one, and draws for the others that the op has.
- */
+/* The attributes: those of the pattern, or ONNX's default, and draws for the op's other attributes. */
 bool rule_draw_attrs(rule_instance *inst, tc_node *node, const rule_node *pattern);
 /* A graph input of this type with random elements. */
 tc_value *rule_draw_input(rule_instance *inst, const char *name, tc_dtype dtype, int rank, const int64_t *dims);

@@ -1,12 +1,12 @@
-/* needs.c: what the guards of a rule, and its right side, need of each value, read so that dice can be steered to hits.
- * A negated guard is no need: most draws do not hold what it denies. */
+/* needs.c: the requirements of a rule's guards and of its right side for each value, so that the dice produce
+ * matches. A negated guard is no requirement, because most draws satisfy it. */
 #include "instance.h"
 #include <string.h>
 
 typedef struct need_row {
     const char *guard;
     void (*note)(rule_need *needs, const guard_arg *args);
-    bool each; /* it is noted of every argument but the first, each as if it stood alone */
+    bool each; /* recorded for every argument except the first, each on its own */
 } need_row;
 
 static rule_need *first(rule_need *needs, const guard_arg *args) { return &needs[args[0].name]; }
@@ -49,7 +49,7 @@ static void dim(rule_need *w, const guard_arg *a) {
         first(w, a)->first_dim = (int)a[2].number;
 }
 
-/* Guards without a row are met by enough draws. */
+/* Random draws satisfy guards without a row often enough. */
 static const need_row rows[] = {
     {"below", below, false},
     {"bits_at_most", bits, false},

@@ -1,9 +1,8 @@
-/* script_names.c: names of parameters in files of PyTorch's older exporter (TorchScript), which folds the transpose of
- * a Linear's weight and calls what comes of it "onnx::MatMul_203". The MatMul that reads it is called by the path of
- * its module: "/bert/encoder/layer.0/output/dense/MatMul" multiplies by bert.encoder.layer.0.output.dense.weight. A
- * module of a Sequential has the path of the Sequential before it: "/head/head.0/MatMul" is of head.0.
- *
- * Of a recurrent layer it folds all that makes one operand of several parameters, and calls that "onnx::LSTM_117". */
+/* script_names.c: names of parameters in files of PyTorch's older exporter (TorchScript). It folds the transpose of
+ * a Linear's weight and names the result "onnx::MatMul_203". The MatMul that reads it has the path of its module as
+ * its name: "/bert/encoder/layer.0/output/dense/MatMul" multiplies by bert.encoder.layer.0.output.dense.weight. The
+ * path of a module in a Sequential includes the Sequential: "/head/head.0/MatMul" belongs to head.0.
+ * For a recurrent layer it folds several parameters into one operand, and names that "onnx::LSTM_117". */
 #include "torch_names.h"
 #include <string.h>
 

@@ -1,8 +1,7 @@
 /* soft_labels.c: with labels t of the shape of the scores x, PyTorch's cross entropy is
  *
  *   sum over classes of -t w log_softmax(x)
- *
- * where the weights w of classes are none or some; a mean divides by the number of rows, weights or not. */
+ * with optional weights w of classes; a mean divides by the number of rows, with weights or without. */
 #include "soft_labels.h"
 #include "compiler/build/build.h"
 #include <string.h>
@@ -60,6 +59,8 @@ tc_status tc_soft_labels(void *user, tc_node *node) {
     become(node, none ? "Neg" : mean ? "ReduceMean" : "ReduceSum", each);
     if (!none)
         tc_attr_set_int(node, "keepdims", 0);
-    tc_note(ctx, node, "the labels are probabilities of classes: computed as in PyTorch, which ONNX has no op for");
+    tc_note(ctx, node,
+            "the labels are probabilities of classes: ONNX has no op for this loss, so it is "
+            "computed as in PyTorch");
     return TC_OK;
 }

@@ -38,7 +38,7 @@ static void add(tc_arena *arena, items *to, const char *from, const char *end) {
     to->list[to->n++] = tc_arena_strndup(arena, from, (size_t)(end - from));
 }
 
-/* What stands between brackets, of which the first was just passed; NULL where the last one is missing. */
+/* The text between brackets, after the opening one; NULL if the closing one is missing. */
 static const char *read_items(tc_arena *arena, const char *at, items *out) {
     for (;;) {
         at += strspn(at, " ,");
@@ -53,8 +53,8 @@ static const char *read_items(tc_arena *arena, const char *at, items *out) {
     }
 }
 
-/* Moves behind the next occurrence of the text; NULL stays NULL. */
-static const char *behind(const char *at, const char *text) {
+/* Moves past the next occurrence of the text; NULL stays NULL. */
+static const char *after(const char *at, const char *text) {
     at = at ? strstr(at, text) : NULL;
     return at ? at + strlen(text) : NULL;
 }
@@ -76,11 +76,11 @@ bool tc_torch_call_read(tc_arena *arena, const tc_node *node, tc_torch_call *out
     const char *text = tc_node_metadata(node, FX_NODE);
     if (!text || text[0] != '%')
         return false;
-    const char *target = behind(text, "[target="), *args = behind(target, "](args = (");
+    const char *target = after(text, "[target="), *args = after(target, "](args = (");
     const char *end = args ? args - strlen("](args = (") : NULL;
-    const char *users = behind(text, "[num_users=");
+    const char *users = after(text, "[num_users=");
     items positional = {0}, keywords = {0};
-    const char *rest = args ? read_items(arena, args, &positional) : NULL, *kwargs = behind(rest, "kwargs = {");
+    const char *rest = args ? read_items(arena, args, &positional) : NULL, *kwargs = after(rest, "kwargs = {");
     if (!kwargs || !read_items(arena, kwargs, &keywords))
         return false;
     static const char ops[] = "torch.ops.";
@@ -148,7 +148,7 @@ bool tc_torch_is_constant(const char *name) {
     return false;
 }
 
-enum { MOST_OF_MODULE = 4096 }; /* characters of a name that is put together with others */
+enum { MOST_OF_MODULE = 4096 }; /* characters of one part of a joined name */
 
 /* Scopes are a list of the modules around the node, then its own name: ['', 'm', 'm.layers.0', 'linear_2']. */
 const char *tc_torch_module(tc_arena *arena, const tc_node *node) {

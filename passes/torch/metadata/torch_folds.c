@@ -47,7 +47,7 @@ static const tc_torch_function functions[] = {
     {"softplus", "Softplus", softplus, log_expm1},
 };
 
-/* Operations of which a node reads a weight that the exporter gave another layout. */
+/* Operations whose nodes read a weight in a layout that the exporter changed. */
 static const struct {
     const char *operation;
     tc_torch_layout layout;
@@ -61,7 +61,7 @@ static const struct {
     {"aten.layer_norm", TC_TORCH_RESHAPED},
 };
 
-/* What the exporter called by number: constants, and results within an operation. */
+/* Names that the exporter numbers: constants, and results within an operation. */
 static bool is_numbered(const char *name) { return tc_torch_same_stem(name, "val"); }
 
 static step step_of(const char *name) {
@@ -78,28 +78,28 @@ static const tc_torch_function *function_of(const char *name) {
     return NULL;
 }
 
-/* The states before a recurrent layer, where the call has no others: a state of several layers is read in parts. */
+/* The states before a recurrent layer if the call has no others: a state of several layers is read in parts. */
 static bool reads_state(const tc_use *use, const tc_torch_call *call) {
     enum { INITIAL_H = 5, LAYERS = 4 };
     return (tc_torch_call_is(call, "aten.lstm") || tc_torch_call_is(call, "aten.gru")) && use->index >= INITIAL_H &&
            call->n_args > LAYERS && strcmp(call->args[LAYERS], "1") == 0;
 }
 
-/* The layout that all readers of a result within their operation agree on; TC_TORCH_AS_IT_IS: they do not tell. Where
- * the file keeps no calls, what only products read on their right is taken for a transposed weight, as linear has it.
- */
+/* The layout that all readers of a result within their operation agree on; TC_TORCH_AS_IT_IS: they do not show it.
+ * If the file keeps no calls, a result that only products read on their right is taken for a transposed weight, as
+ * of linear. */
 static tc_torch_layout layout_of_readers(tc_arena *arena, const tc_value *value) {
     tc_torch_layout layout = TC_TORCH_AS_IT_IS;
     TC_FOR_USES(use, value) {
         tc_torch_call call;
-        bool told = tc_torch_call_read(arena, use->user, &call);
+        bool has_call = tc_torch_call_read(arena, use->user, &call);
         tc_torch_layout here = TC_TORCH_AS_IT_IS;
-        if (!told && tc_node_is(use->user, "", "MatMul") && use->index == 1)
+        if (!has_call && tc_node_is(use->user, "", "MatMul") && use->index == 1)
             here = TC_TORCH_TRANSPOSED;
-        for (size_t i = 0; told && i < TC_COUNT(readers); i++)
+        for (size_t i = 0; has_call && i < TC_COUNT(readers); i++)
             if (tc_torch_call_is(&call, readers[i].operation))
                 here = readers[i].layout;
-        if (told && reads_state(use, &call))
+        if (has_call && reads_state(use, &call))
             here = TC_TORCH_RESHAPED;
         if (here == TC_TORCH_TRANSPOSED && value->init->rank != 2)
             here = TC_TORCH_OTHER;
@@ -110,13 +110,13 @@ static tc_torch_layout layout_of_readers(tc_arena *arena, const tc_value *value)
     return layout;
 }
 
-/* Two changes of shape are one; of others, the second may undo the first or not. */
+/* Two changes of shape count as one; otherwise the second may or may not undo the first. */
 static void change_layout(tc_torch_fold *fold, tc_torch_layout layout) {
     bool joins = fold->layout == TC_TORCH_AS_IT_IS || (fold->layout == layout && layout == TC_TORCH_RESHAPED);
     fold->layout = joins ? layout : TC_TORCH_OTHER;
 }
 
-/* Adds a step to what is known; false where it is none that we know. */
+/* Adds a step to the fold; false if the step is unknown. */
 static bool add_step(tc_torch_fold *fold, const char *name, bool last) {
     const tc_torch_function *function = function_of(name);
     if (function) {
@@ -147,7 +147,7 @@ static bool has(const char *const *names, size_t n, const char *operation) {
     return false;
 }
 
-/* The last step: what made the initializer itself. */
+/* The last step: the operation that made the initializer itself. */
 static void read_last_step(tc_arena *arena, const tc_value *value, tc_torch_fold *fold) {
     if (!is_numbered(value->name)) {
         fold->known = add_step(fold, value->name, true) && fold->known;
@@ -158,7 +158,7 @@ static void read_last_step(tc_arena *arena, const tc_value *value, tc_torch_fold
     change_layout(fold, layout);
 }
 
-/* The parameter plus a number: nothing else went in. More numbered names would be a factor before the sum. */
+/* The parameter plus a number: no other operand went in. More numbered names would be a factor before the sum. */
 static bool is_shift(const tc_value *value, const char *const *from, size_t n) {
     size_t numbered = 0, scalars = 0;
     for (size_t i = 0; i < n; i++) {
@@ -168,7 +168,7 @@ static bool is_shift(const tc_value *value, const char *const *from, size_t n) {
     return tc_torch_same_stem(value->name, "add") && numbered == 1 && scalars <= 1 && n == 2 + scalars;
 }
 
-/* What else went into an embedding is taken for its indices, which are computed in many ways; those of other lookups
+/* Other operands of an embedding are taken for its indices, which are computed in many ways; those of other lookups
  * are buffers. */
 static void read_steps(tc_arena *arena, const tc_torch_signature *signature, const tc_value *value, const char **from,
                        size_t n, tc_torch_fold *fold) {

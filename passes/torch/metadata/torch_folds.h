@@ -1,5 +1,5 @@
-/* torch_folds.h: how an initializer came from parameters that the dynamo exporter computed with (optimize=True): by
- * which operations, as far as the file tells. It lists the names of what went in (folded_from) without their order, and
+/* torch_folds.h: how the dynamo exporter computed an initializer from parameters (optimize=True): by which
+ * operations, as far as the file says. It lists the names of the operands (folded_from) without their order, and
  * operations under the names of their results; their arguments are lost. */
 #ifndef TC_TORCH_FOLDS_H
 #define TC_TORCH_FOLDS_H
@@ -15,22 +15,22 @@ typedef struct tc_torch_function {
 enum { TC_TORCH_FUNCTIONS = 2 };
 
 typedef struct tc_torch_fold {
-    const tc_torch_input **parameters; /* that went in */
+    const tc_torch_input **parameters; /* parameters among the operands */
     size_t n_parameters;
     bool known;                                             /* one parameter, and each step is one of those below */
     bool rows;                                              /* each row, along the last axis, is one of the table's */
     bool moved;                                             /* the same, but rows may lie along any axis */
-    bool part;                                              /* some elements are left out, which ones is not known */
+    bool part;                                              /* some elements are left out; which ones is not known */
     bool spread;                                            /* elements are repeated along some axes */
     int added_axes;                                         /* the parameter has so many axes fewer */
-    bool shifted;                                           /* a number was added, which one is not known */
+    bool shifted;                                           /* a number was added, which is not known */
     bool stopped;                                           /* detached: not trained */
-    tc_torch_layout layout;                                 /* of the elements that are there */
+    tc_torch_layout layout;                                 /* of the elements that are left */
     const tc_torch_function *functions[TC_TORCH_FUNCTIONS]; /* from the parameter to the initializer */
     size_t n_functions;
-    bool any_order; /* of two functions, which came first is not told */
+    bool any_order; /* two functions whose order is not known */
 } tc_torch_fold;
 
-/* n_parameters is 0 where nothing was folded or no parameter went in. Lists live in the arena. */
+/* n_parameters is 0 if nothing was folded or no parameter went in. Lists live in the arena. */
 tc_torch_fold tc_torch_fold_of(tc_arena *arena, const tc_torch_signature *signature, const tc_value *initializer);
 #endif

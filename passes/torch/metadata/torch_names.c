@@ -1,6 +1,6 @@
-/* torch_names.c: kinds and names of initializers, from what the file tells (torch_signature.h). In a file with a
- * signature an initializer that is neither listed nor folded from what is listed is a constant of the exporter's if it
- * has one element; a larger one has lost its name, and its uses decide (guess_learned.h). */
+/* torch_names.c: kinds and names of initializers, from the file's signature (torch_signature.h). In a file with a
+ * signature, an initializer that is neither listed nor folded from listed ones is a constant of the exporter if it
+ * has one element. A larger one has lost its name, and its uses decide (guess_learned.h). */
 #include "torch_names.h"
 #include "torch_calls.h"
 #include <string.h>
@@ -10,8 +10,8 @@ static const tc_torch_input *parameter_named(const tc_torch_signature *signature
     return input && input->kind == TC_TORCH_PARAMETER ? input : NULL;
 }
 
-/* The kind of what the exporter computed: learned where a parameter went into it, and called by it if it is the only
- * one. */
+/* The kind of a folded initializer: learned if a parameter went into it, with that parameter's name if it is the
+ * only one. */
 static tc_learned learned_of_fold(tc_pass_env *env, const tc_torch_signature *signature, const tc_value *value,
                                   const char **from, size_t n) {
     const tc_torch_input *only = NULL;
@@ -66,7 +66,7 @@ static void visit_names(const ties *t, const tc_node *node, bool first) {
     }
 }
 
-/* Of the names of a tied parameter the exporter keeps the last, and named_parameters() the first. */
+/* For a tied parameter the exporter keeps the last name, and named_parameters() the first. */
 static void name_all_tied(tc_pass_env *env, const tc_torch_signature *signature, const tc_graph *graph) {
     const ties t = {env, signature, graph, tc_map_create(env->ctx->arena)};
     TC_FOR_NODES(node, graph)

@@ -1,5 +1,5 @@
-/* torch_names.h: which parameters of PyTorch's the initializers of a file are, where its dynamo exporter tells, and
- * under which name. Exporters rename parameters whose layout they change: "val_20" is the transpose of "m.q.weight". */
+/* torch_names.h: which parameters of PyTorch the initializers of a file are, and their names there, if the dynamo
+ * exporter recorded it. It renames parameters whose layout it changes: "val_20" is the transpose of "m.q.weight". */
 #ifndef TC_TORCH_NAMES_H
 #define TC_TORCH_NAMES_H
 #include "passes/pass/pass.h"
@@ -7,7 +7,7 @@
 
 #define TC_PARAMETER_KEY "tempo.parameter."
 
-/* How a parameter comes from the initializer that stands for it. */
+/* How to get a parameter from its initializer. */
 typedef enum tc_torch_layout {
     TC_TORCH_AS_IT_IS,
     TC_TORCH_TRANSPOSED, /* of rank 2 */
@@ -15,7 +15,7 @@ typedef enum tc_torch_layout {
     TC_TORCH_RESHAPED,   /* the same elements in the same order; the shape is not known */
     TC_TORCH_ROWS,       /* the initializer has some of a table's rows, or another part */
     TC_TORCH_SHIFTED,    /* the initializer is the parameter plus a number that the file does not keep */
-    TC_TORCH_OTHER,      /* the same elements in an order that the file does not tell */
+    TC_TORCH_OTHER,      /* the same elements in an unknown order */
 } tc_torch_layout;
 
 typedef struct tc_torch_name {
@@ -23,33 +23,32 @@ typedef struct tc_torch_name {
     tc_torch_layout layout;
 } tc_torch_name;
 
-/* Sets value->learned of every initializer that the file tells it of, and env->summary->torch_names. Called once,
+/* Sets value->learned of every initializer that the file describes, and env->summary->torch_names. Called once,
  * before any pass. */
 void tc_torch_record(tc_pass_env *env, const tc_model *model);
-/* What the initializer of that name stands for; NULL: the file does not tell, or it has the parameter's own name. */
+/* The parameter of the initializer of that name; NULL: the file does not say, or it has the parameter's own name. */
 const tc_torch_name *tc_torch_name_of(const tc_summary *summary, const char *initializer);
 /* PyTorch's name of an initializer, else its own. */
 const char *tc_torch_name_or_own(const tc_summary *summary, const char *initializer);
-/* "val_20 (m.q.weight, transposed)", or the initializer's own name where nothing more is to be told. In the arena. */
+/* "val_20 (m.q.weight, transposed)", or the initializer's own name if the rest is not known. In the arena. */
 const char *tc_torch_full_name(tc_arena *arena, const tc_summary *summary, const char *initializer);
-/* Keeps what the initializers stand for in the model's metadata, for those that come after:
+/* Keeps the parameters of the initializers in the model's metadata, for later tools:
  *
- *   tempo.parameter.INITIALIZER   PyTorch's name, and behind a blank "transposed", "flattened", "reshaped", "part",
- *                                 "shifted" or "reordered"
- */
+ *   tempo.parameter.INITIALIZER   PyTorch's name, and after a space "transposed", "flattened", "reshaped", "part",
+ *                                 "shifted" or "reordered" */
 void tc_torch_keep_names(tc_pass_env *env, tc_model *model, tc_value *const *initializers, size_t n);
-/* The same, read from such metadata; false: they say nothing of it, and it has its own name. The name is in `arena`. */
+/* Reads such metadata; false: there is no entry, and it has its own name. The name is in `arena`. */
 bool tc_torch_kept_name(tc_arena *arena, const tc_model *model, const char *initializer, tc_torch_name *out_name);
-/* What an initializer of a file stands for whose name PyTorch's older exporter made up, as the node tells that reads
- * it; false: it tells nothing. The name is in `arena`. script_names.c */
+/* The parameter of an initializer whose name PyTorch's older exporter made up, from the node that reads it; false:
+ * the node does not show it. The name is in `arena`. script_names.c */
 bool tc_script_name(tc_arena *arena, const tc_value *initializer, tc_torch_name *out_name);
-/* The older exporter has put it together from several parameters of a recurrent layer. script_names.c */
+/* Whether the older exporter combined it from several parameters of a recurrent layer. script_names.c */
 bool tc_script_is_joined(const tc_value *initializer);
-/* Another name of the parameter `own`, which a call reads: the one that it has in the module around the call (NULL: not
- * known), where nothing in the graph is stored under that name. NULL: none, so far as the file tells. */
+/* Another name of the parameter `own`, which a call reads: its name in the module around the call (NULL: not known),
+ * if the graph stores nothing under that name. NULL: none, as far as the file says. */
 const tc_torch_input *tc_torch_tied_name(tc_arena *arena, const tc_torch_signature *signature, const tc_graph *graph,
                                          const char *module, const tc_torch_input *own);
-/* Says that the initializer stands for the parameter of that name, in place of what was said of it before; of the names
- * of a tied parameter the first one that is known is taken. Both names are copied. */
+/* Records that the initializer is the parameter of that name, replacing earlier records. For a tied parameter the
+ * first known name counts. Both names are copied. */
 void tc_torch_set_name(tc_pass_env *env, const char *initializer, const char *name, tc_torch_layout layout);
 #endif

@@ -1,6 +1,6 @@
-/* torch_operands.c: node and operand -> argument of the call. `rows` has the operands of ops with weights, and those of
- * elementwise ops. Other ops read an input if their call has no other: where a call lists several, those that are
- * stored under their own names are no candidates, and an initializer's name tells a bias from a weight. */
+/* torch_operands.c: node and operand -> argument of the call. `rows` has the operands of ops with weights, and those
+ * of elementwise ops. Other ops read an input if their call has no other. If a call lists several, those stored
+ * under their own names are no candidates, and an initializer's name distinguishes a bias from a weight. */
 #include "torch_operands.h"
 #include "compiler/onnx/onnx.h"
 #include "torch_calls.h"
@@ -15,12 +15,12 @@ struct tc_torch_program {
     tc_map *inputs;                      /* token -> tc_torch_input, of files without a signature */
     tc_map *stored;                      /* spelled as in calls -> initializer, of files without a signature */
     tc_map *calls;                       /* node -> tc_torch_call */
-    tc_map *results;                     /* of calls whose nodes are there, and names of the graph's inputs */
-    tc_map *folds;                       /* initializer -> map of the names that it was computed from */
+    tc_map *results;                     /* of calls whose nodes are in the file, and names of the graph's inputs */
+    tc_map *folds;                       /* initializer -> map of the names that it was folded from */
 };
 
 /* --- names ------------------------------------------------------------------------------------ */
-/* As names are spelled in calls: lower case, with an underscore for whatever is no letter or digit. */
+/* As names are spelled in calls: lower case, with an underscore for every other character. */
 static const char *mangled(tc_arena *arena, const char *name, size_t n) {
     char *text = tc_arena_strndup(arena, name, n);
     for (size_t i = 0; i < n; i++)
@@ -28,8 +28,8 @@ static const char *mangled(tc_arena *arena, const char *name, size_t n) {
     return text;
 }
 
-/* "m_encoder_layer_0_query_bias" -> "m.encoder.layer.0.query.bias": the longest of the modules around the node that
- * begins it, which the metadata list as ['', 'm', 'm.encoder', ...]; else the token. */
+/* "m_encoder_layer_0_query_bias" -> "m.encoder.layer.0.query.bias": the name begins with the longest matching module
+ * around the node, from the metadata list ['', 'm', 'm.encoder', ...]; else the token. */
 static const char *spell_out(tc_arena *arena, const tc_node *node, const char *token) {
     const char *scopes = tc_node_metadata(node, "pkg.torch.onnx.name_scopes"), *best = NULL;
     size_t longest = 0;
@@ -63,7 +63,7 @@ static const tc_torch_input *make_input(tc_torch_program *p, const tc_node *node
     return NULL;
 }
 
-/* What the program gets under that name, without %; NULL: it is a result. */
+/* The program's input of that name, without %; NULL: it is a result. */
 static const tc_torch_input *input_named(tc_torch_program *p, const tc_node *node, const char *token) {
     const tc_torch_input *input = tc_map_get(p->signature ? p->signature->by_token : p->inputs, token);
     return input || p->signature ? input : make_input(p, node, token);
@@ -134,16 +134,16 @@ bool tc_torch_is_input(tc_torch_program *program, const tc_value *initializer, c
     return strcmp(initializer->name, input->target) == 0 || tc_map_get(fold_of(program, initializer), input->target);
 }
 
-/* --- ops whose operands have places ------------------------------------------------------------ */
+/* --- ops with known operand positions ---------------------------------------------------------- */
 enum { ANY = -1, NONE = -1 };
 
 typedef struct row {
     const char *op; /* without ai.onnx's domain */
     int operand;    /* or ANY */
     const char *call;
-    int argument; /* or NONE: the exporter's own */
+    int argument; /* or NONE: it comes from the exporter */
     const char *key;
-    bool transposed; /* what the op reads is the argument's transpose */
+    bool transposed; /* the op reads the argument's transpose */
 } row;
 
 static const row rows[] = {
@@ -209,7 +209,7 @@ static const row *row_of(const tc_node *node, uint32_t index, const tc_torch_cal
     return NULL;
 }
 
-/* The op reads weights in a place that no row tells: exporters fuse nodes, and keep the call of one of them. */
+/* The op reads a weight in a position without a row: exporters fuse nodes, and keep the call of one of them. */
 static bool has_places(const tc_node *node) {
     static const char *const ops[] = {"MatMul",
                                       "Gemm",
@@ -241,7 +241,7 @@ static tc_torch_operand input_operand(tc_torch_program *p, const tc_torch_input 
     return (tc_torch_operand){.kind = TC_OPERAND_INPUT, .inputs = inputs, .n = 1};
 }
 
-/* Another operand of the node is what the argument names. */
+/* Whether the argument names another operand of the node. */
 static bool is_elsewhere(const tc_torch_program *p, const tc_node *node, uint32_t index, const char *name) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const tc_value *value = i == index ? NULL : tc_input(node, i);
@@ -257,7 +257,7 @@ static bool is_commutative(const tc_node *node) {
            tc_node_is(node, "", "Min");
 }
 
-/* Ones, or a number: what the exporter made of it is stored as an equal initializer. */
+/* Ones, or a number: the exporter stores its own constant as an equal initializer. */
 static bool is_number(const tc_torch_program *p, const char *name) {
     return tc_torch_is_constant(name) && !tc_map_get(p->results, name) && !tc_map_get(p->graph->names, name);
 }
@@ -288,7 +288,7 @@ typedef struct found {
     const tc_torch_input **inputs; /* that may be the operand */
     size_t n, cap;
     tc_map *seen; /* those, as a set */
-    bool other;   /* the call reads something else that the initializer may come from */
+    bool other;   /* the call reads another value that the initializer may come from */
 } found;
 
 static void find_in(tc_torch_program *p, const tc_node *node, const tc_value *value, const char *text, found *f) {
@@ -315,7 +315,7 @@ static const char *leaf(const char *name) {
     return dot ? dot + 1 : name;
 }
 
-/* The only one that the initializer is or is called like; NULL: none, or several. */
+/* The only one that the initializer is, or is named after; NULL: none, or several. */
 static const tc_torch_input *likely(tc_torch_program *p, const tc_value *value, const found *f) {
     const tc_torch_input *only = NULL;
     for (size_t i = 0; i < f->n; i++) {
@@ -349,7 +349,7 @@ static tc_torch_operand by_elimination(tc_torch_program *p, const tc_node *node,
     return (tc_torch_operand){.kind = TC_OPERAND_EITHER, .inputs = f.inputs, .n = f.n};
 }
 
-/* A part of a parameter, that of the node's module. */
+/* A part of a parameter, in the node's module. */
 static tc_torch_operand by_module(tc_torch_program *p, const tc_node *node, uint32_t index) {
     const char *target = p->signature ? tc_torch_part_of(p->arena, node, index) : NULL;
     const tc_torch_input *input = target ? tc_map_get(p->signature->by_target, target) : NULL;

@@ -19,7 +19,7 @@ static tc_torch_kind kind_of_word(const char *word, size_t n) {
     return TC_TORCH_UNKNOWN;
 }
 
-/* What stands between the quotes behind "target="; NULL: nothing. The search ends with the line. */
+/* The text between the quotes after "target="; NULL: none. The search ends with the line. */
 static const char *target_of(tc_arena *arena, const char *line, size_t n) {
     static const char key[] = "target='";
     const char *copy = tc_arena_strndup(arena, line, n), *at = strstr(copy, key),
@@ -32,7 +32,7 @@ typedef struct lines {
     tc_arena *arena;
     tc_torch_signature *signature;
     size_t cap, cap_outputs, cap_changes;
-    bool outputs; /* the line is below "# outputs", behind all inputs */
+    bool outputs; /* the line is below "# outputs", after all inputs */
 } lines;
 
 static void read_output(lines *l, const char *token, const char *word, size_t length, const char *target) {
@@ -67,7 +67,7 @@ static void read_line(lines *l, const char *line, size_t n) {
     s->inputs[s->n++] = (tc_torch_input){.kind = kind_of_word(word, length), .token = token, .target = target};
 }
 
-/* The maps point into the list, which no longer grows: made when the inputs end. */
+/* The maps point into the list, which no longer grows: they are made after the last input. */
 static void index_inputs(tc_torch_signature *s) {
     for (size_t i = 0; i < s->n; i++) {
         tc_map_set(s->by_token, s->inputs[i].token, &s->inputs[i]);

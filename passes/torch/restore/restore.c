@@ -1,12 +1,12 @@
-/* restore.c: the pass that puts back what PyTorch's dynamo exporter lost of training, as far as the file tells: nodes
- * keep the calls that they came from (torch_calls.h). Runs before all others: what the exporter wrote against ONNX's
- * rules is mended before anybody checks it, and the Dropouts that it puts in are counted among those of the file. Files
- * of other exporters have no calls and stay as they are, but for attention's dropout and resizes' corners in those of
- * TorchScript. */
+/* restore.c: the pass that restores training behaviour that PyTorch's dynamo exporter lost, as far as the file shows
+ * it: nodes keep the calls that they came from (torch_calls.h). It runs before all others, so that violations of
+ * ONNX's rules are corrected before the checks, and restored Dropouts are counted among those of the file. Files of
+ * other exporters have no calls and stay as they are, except for attention's dropout and the corners of resizes in
+ * TorchScript files. */
 #include "restore.h"
 #include <string.h>
 
-/* Nobody has checked the graph yet: a node without its first operand or result is left to those who refuse it. */
+/* The graph is not checked yet: nodes without their first operand or result are skipped; the checks refuse them. */
 static void read_calls(tc_restore *r) {
     r->by_result = tc_map_create(r->arena);
     TC_FOR_NODES(node, r->graph) {
@@ -60,8 +60,8 @@ tc_status tc_pass_restore(tc_pass_env *env, tc_model *model) {
     TC_TRY(tc_restore_dropout(&r));
     TC_TRY(tc_restore_faults(&r));
     TC_TRY(tc_restore_losses(&r));
-    TC_TRY(tc_restore_renorm(&r)); /* of tables that are detached for it alone */
+    TC_TRY(tc_restore_renorm(&r)); /* tables that are detached only for it */
     TC_TRY(tc_restore_scatter(&r));
     TC_TRY(tc_restore_stop(&r));
-    return tc_restore_smoothing(&r); /* of scores in which gradients may stop */
+    return tc_restore_smoothing(&r); /* scores whose gradients may stop */
 }

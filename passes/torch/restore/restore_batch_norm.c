@@ -1,10 +1,8 @@
-/* restore_batch_norm.c: BatchNormalization of a model in training mode, which the dynamo exporter writes in inference
- * mode. The call tells: `_native_batch_norm_legit_functional(%x, %weight, %bias, %running_mean, %running_var, True,
- * 0.1, 1e-05)`. Where the exporter's optimizer folded such a node into the operator before it, scale, bias and the
- * statistics of the batch are lost.
- *
- * Statistics that the exporter computes in the graph for a norm that is given none stay: they are those of the batch.
- */
+/* restore_batch_norm.c: BatchNormalization of a model in training mode, which the dynamo exporter writes in
+ * inference mode. The call shows it: `_native_batch_norm_legit_functional(%x, %weight, %bias, %running_mean,
+ * %running_var, True, 0.1, 1e-05)`. If the exporter's optimizer folded such a node into the operator before it,
+ * scale, bias and the statistics of the batch are lost.
+ * For a norm without running statistics the exporter computes those of the batch in the graph; these stay. */
 #include "restore_nodes.h"
 #include <string.h>
 
@@ -16,7 +14,7 @@ static const char *const operations[] = {
     "aten.cudnn_batch_norm",
     "aten.batch_norm",
 };
-/* What the exporter's optimizer folds a norm into. */
+/* Ops that the exporter's optimizer folds a norm into. */
 static const char *const folders[] = {"Conv", "ConvTranspose", "Gemm"};
 enum { WEIGHT = 1, BIAS = 2, RUNNING_MEAN = 3, RUNNING_VAR = 4 }; /* of the calls, and of ONNX's operands */
 enum { OUTPUTS = 3 };                                             /* of BatchNormalization since opset 14 */
@@ -25,7 +23,7 @@ typedef struct norms {
     tc_restore *r;
     const char **restored, **folded; /* names in PyTorch */
     size_t n_restored, n_folded;
-    const tc_node *at; /* the first that a norm was folded into */
+    const tc_node *at; /* the first op that a norm was folded into */
 } norms;
 
 bool tc_is_batch_norm_call(const tc_torch_call *call) {
@@ -43,7 +41,7 @@ static bool is_training(const tc_torch_call *call) {
     return false;
 }
 
-/* "m.bn" of "m.bn.running_mean"; the node's own name where the call tells none. */
+/* "m.bn" of "m.bn.running_mean"; the node's own name if the call has none. */
 static const char *name_of(const tc_restore *r, const tc_torch_call *call, const tc_node *node) {
     const char *target = tc_restore_target(r, tc_torch_call_argument(call, RUNNING_MEAN, NULL));
     target = target ? target : tc_restore_target(r, tc_torch_call_argument(call, WEIGHT, NULL));
@@ -51,15 +49,15 @@ static const char *name_of(const tc_restore *r, const tc_torch_call *call, const
     return dot ? tc_arena_strndup(r->arena, target, (size_t)(dot - target)) : tc_node_label(node);
 }
 
-/* The call is given running statistics, be they of the text of the program. */
+/* Whether the call has running statistics, also as constants in the program's text. */
 static bool gives_statistics(const tc_torch_call *call) {
     const char *mean = tc_torch_call_argument(call, RUNNING_MEAN, NULL);
     const char *variance = tc_torch_call_argument(call, RUNNING_VAR, NULL);
     return mean && variance && mean[0] == '%' && variance[0] == '%';
 }
 
-/* A norm without weight and bias: the exporter expands 1 and 0 to the shape of x, where ONNX takes one number for each
- * channel, or takes an initializer that happens to hold these numbers, be it another norm's weight. */
+/* A norm without weight and bias. The exporter expands 1 and 0 to the shape of x, where ONNX expects one number per
+ * channel; or it uses an initializer that happens to hold these numbers, perhaps another norm's weight. */
 static void restore_plain(tc_restore *r, const tc_torch_call *call, tc_node *node, uint32_t index, double number) {
     tc_value *mean = tc_input(node, RUNNING_MEAN);
     const char *word = tc_torch_call_argument(call, index, NULL);
@@ -82,7 +80,7 @@ static void restore_plain(tc_restore *r, const tc_torch_call *call, tc_node *nod
     tc_node_set_input(node, index, tc_constant(r->graph, index == WEIGHT ? "ones" : "zeros", plain));
 }
 
-/* Equal initializers are one in the file: the mean of a fresh norm is its bias. What is trained is no statistic. */
+/* Equal initializers are stored once: the mean of a fresh norm is its bias. A trained initializer is no statistic. */
 static void restore_statistic(const tc_restore *r, const tc_torch_call *call, tc_node *node, uint32_t index) {
     const char *target = tc_restore_target(r, tc_torch_call_argument(call, index, NULL));
     const tc_value *operand = tc_input(node, index);
@@ -109,7 +107,7 @@ static void restore_mode(const tc_restore *r, const tc_torch_call *call, tc_node
                                tc_input(node, RUNNING_MEAN)->type);
 }
 
-/* The second use of a norm reads what the first left of its statistics, which in the file is an Identity of them. */
+/* A second use of a norm reads the statistics that the first one updated; in the file this is an Identity of them. */
 static bool reads_statistic(tc_node *node, uint32_t index) {
     tc_value *value = tc_input(node, index);
     while (value && value->producer && tc_node_is(value->producer, "", "Identity"))
@@ -147,8 +145,9 @@ static tc_status refuse_folded(const norms *s) {
     tc_ctx *ctx = s->r->env->ctx;
     const char *text =
         tc_arena_printf(ctx->arena,
-                        "BatchNormalization of %s was in training mode and is folded into the operator before it, as "
-                        "in inference: its parameters and the statistics of the batch are not in the file",
+                        "the exporter folded BatchNormalization of %s, which was in training mode, into the "
+                        "operator before it, as for inference: the file lacks its parameters and the "
+                        "statistics of the batch",
                         tc_quote_list(ctx, s->folded, s->n_folded));
     return tc_restore_refuse(s->r, s->at, text, "export with optimize=False");
 }
@@ -168,7 +167,7 @@ tc_status tc_restore_batch_norm(tc_restore *r) {
             look_for_folded(&s, &r->calls[i]);
     }
     if (s.n_restored)
-        tc_note(r->env->ctx, NULL, "BatchNormalization of %s is in training mode again, as it was in PyTorch",
+        tc_note(r->env->ctx, NULL, "BatchNormalization of %s is in training mode again, as in PyTorch",
                 tc_quote_list(r->env->ctx, s.restored, s.n_restored));
     return s.n_folded ? refuse_folded(&s) : TC_OK;
 }

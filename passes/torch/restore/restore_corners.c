@@ -1,6 +1,6 @@
-/* restore_corners.c: aligned corners of resizes by a factor. Between the first and the last place, which are aligned,
- * PyTorch counts the places that a size in whole numbers has; ONNX's Resize by scales counts the part of a place that
- * rounding left over, too. The same Resize by sizes, floor(size * factor), reads where PyTorch does. */
+/* restore_corners.c: aligned corners of resizes by a factor. Between the first and the last position, which are
+ * aligned, PyTorch counts a whole number of positions. ONNX's Resize by scales also counts the fraction that
+ * rounding removed. The same Resize by sizes, floor(size * factor), reads the same positions as PyTorch. */
 #include "restore_nodes.h"
 #include <math.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static tc_value *add_slice(tc_restore_nodes *nodes, tc_value *x, int64_t from, i
     return tc_restore_add(nodes, "Slice", x, tc_restore_int(nodes, from), tc_restore_int(nodes, to));
 }
 
-/* The axes in front, of factor 1, stay as long as they are, also where that is a symbol. */
+/* The leading axes, with factor 1, keep their length, also if it is a symbol. */
 static void go_by_sizes(tc_restore *r, tc_node *resize, int64_t kept, int64_t rank) {
     tc_restore_nodes nodes = tc_restore_before(r, resize, "size");
     tc_value *shape = tc_restore_add(&nodes, "Shape", tc_input(resize, 0), NULL, NULL);
@@ -32,7 +32,7 @@ static void go_by_sizes(tc_restore *r, tc_node *resize, int64_t kept, int64_t ra
     tc_node_set_input(resize, SCALES, NULL);
 }
 
-/* The factors, which TorchScript puts together by a Concat; 0: they are not known. */
+/* The factors, which TorchScript combines by a Concat; 0: they are not known. */
 static uint64_t read_factors(const tc_value *scales, double out_factors[TC_MAX_RANK]) {
     const tc_node *concat =
         scales && scales->producer && tc_node_is(scales->producer, "", "Concat") ? scales->producer : NULL;

@@ -1,13 +1,11 @@
 /* restore_dropout.c: Dropout of a model in training mode. The exporters write the dropout of PyTorch's fused attention
- * without training_mode, in which case ONNX drops nothing, and the dynamo exporter's optimizer then removes it. Its
- * call still tells: `scaled_dot_product_attention(%q, %k, %v, %mask, 0.1)`, in which PyTorch always drops.
- * TorchScript's exports have no calls; in them a Dropout without training_mode behind a Softmax is attention's, since
- * it writes no other without the mode.
- *
- * PyTorch's fused attention gives 0 for the probabilities of a row that the mask closes, be it of bools or of floats;
- * exporters write that for bools, and not always: with dropout that of opset 23 adds a mask of bools to the scores as
- * it is, which ONNX does not allow, that of opset 18 adds the lowest finite number where it is false. PyTorch means
- * -inf there. TorchScript's attention is known by the root of its scale, which is a factor of both q and k. */
+ * without training_mode, which means no dropout in ONNX, and the dynamo exporter's optimizer then removes it. Its call
+ * still shows it: `scaled_dot_product_attention(%q, %k, %v, %mask, 0.1)` always drops in PyTorch. TorchScript files
+ * have no calls. In these a Dropout without training_mode after a Softmax is attention's, because all others have the
+ * mode. PyTorch's fused attention gives probabilities 0 for a row that the mask excludes, for masks of bools and of
+ * floats. Exporters write that for bools, but not always. With dropout, opset 23 adds a mask of bools to the scores,
+ * which ONNX does not allow; opset 18 adds the lowest finite number where it is false, while PyTorch means -inf.
+ * TorchScript's attention is recognized by the root of its scale, a factor of both q and k. */
 #include "compiler/ir/clone.h"
 #include "restore.h"
 #include <math.h>
@@ -64,7 +62,7 @@ static tc_node *insert(const dropouts *s, tc_node *behind, const char *op_type, 
     return node;
 }
 
-/* The call's nodes with this op that read `from` read `to`. */
+/* Nodes of the call with this op that read `from` now read `to`. */
 static bool pass_on(const tc_restore_call *call, const char *op_type, const tc_value *from, tc_value *to) {
     bool any = false;
     for (size_t i = 0; i < call->n; i++)
@@ -76,7 +74,7 @@ static bool pass_on(const tc_restore_call *call, const char *op_type, const tc_v
     return any;
 }
 
-/* The probabilities: what the Softmax gives, with 0 for NaN where that is put in its place. */
+/* The probabilities: the result of the Softmax, with NaN replaced by 0 if a node does that. */
 static tc_node *probabilities(const tc_restore_call *call) {
     tc_node *softmax = tc_restore_node(call, "Softmax");
     if (softmax)
@@ -101,8 +99,8 @@ static bool insert_dropout(dropouts *s, const tc_restore_call *call, double rati
     return true;
 }
 
-/* What is added to scores where a mask of bools is false: a Where of the call that has the lowest finite number there,
- * which leaves a row that is masked throughout the mean of all values. */
+/* The term added to scores where a mask of bools is false: a Where of the call with the lowest finite number. With
+ * it, a fully masked row would get the mean of all values. */
 static tc_node *finite_mask(const tc_restore_call *call, const tc_node *add) {
     tc_node *where = tc_input(add, 1)->producer;
     const tc_value *other = where && tc_node_is(where, "", "Where") ? tc_input(where, 2) : NULL;
@@ -116,8 +114,8 @@ static tc_node *finite_mask(const tc_restore_call *call, const tc_node *add) {
     return isfinite(number) && number < 0 && isinf(tc_round_float(masked->dtype, 2 * number)) ? where : NULL;
 }
 
-/* 0 in the place of NaN behind a Softmax, unless its readers see to it. Which type that 0 has under autocast no file of
- * TorchScript's exporter states. */
+/* Replaces NaN after a Softmax by 0, unless its readers do so. TorchScript files never state the type of that 0
+ * under autocast. */
 static void guard_rows(const dropouts *s, tc_node *softmax) {
     tc_value *p = softmax->outputs[0];
     size_t readers = 0;
@@ -126,7 +124,7 @@ static void guard_rows(const dropouts *s, tc_node *softmax) {
             return;
         readers++;
     }
-    if (readers != tc_value_use_count(p)) /* the probabilities are shown */
+    if (readers != tc_value_use_count(p)) /* the probabilities are an output */
         return;
     tc_node *nan = insert(s, softmax, "IsNaN", "nan", 1), *zero = insert(s, softmax, "CastLike", "zero", 2),
             *guard = insert(s, nan, "Where", "guarded", 3);
@@ -139,8 +137,8 @@ static void guard_rows(const dropouts *s, tc_node *softmax) {
     tc_node_set_input(guard, 2, p);
 }
 
-/* That of the scores: under autocast another than float, which files state of few values: of the constant that masks
- * them, of what is added, or of a result of the call. */
+/* The type of the scores. Under autocast it is not float, and files state the type of few values: of the constant
+ * that masks them, of a term, or of a result of the call. */
 static tc_dtype dtype_of_scores(const tc_restore_call *call, const tc_node *add, const tc_node *mask) {
     const tc_value *const told[] = {mask ? tc_input(mask, 2) : tc_input(add, 0), tc_input(add, 1), tc_output(add, 0)};
     tc_dtype dtype = mask ? tc_value_constant(told[0])->dtype : tc_value_dtype(told[0]);
@@ -151,7 +149,7 @@ static tc_dtype dtype_of_scores(const tc_restore_call *call, const tc_node *add,
     return tc_dtype_is_float(dtype) ? dtype : TC_FLOAT;
 }
 
-/* Where(mask, 0, -inf) in the place of a mask of bools, and 0 in the place of NaN behind any mask. */
+/* Where(mask, 0, -inf) instead of a mask of bools, and 0 instead of NaN after any mask. */
 static void restore_mask(const dropouts *s, const tc_restore_call *call) {
     tc_node *add = tc_restore_node(call, "Add"), *softmax = tc_restore_node(call, "Softmax");
     const char *word = tc_torch_call_argument(&call->call, ATTENTION_MASK, "attn_mask");
@@ -172,7 +170,7 @@ static void restore_mask(const dropouts *s, const tc_restore_call *call) {
         guard_rows(s, softmax);
 }
 
-/* q and k are multiplied by the same number: one value, equal constants, or the roots of these. */
+/* Whether q and k have the same factor: one value, equal constants, or the roots of these. */
 static bool same_scale(const tc_value *a, const tc_value *b) {
     while (a && b && a->producer && b->producer && tc_node_is(a->producer, "", "Sqrt") &&
            tc_node_is(b->producer, "", "Sqrt")) {
@@ -209,7 +207,7 @@ static tc_status restore_attention(dropouts *s, const tc_restore_call *call) {
         switch_on(s, dropout, call->call.result, &ratio);
     if (dropout || insert_dropout(s, call, ratio))
         return TC_OK;
-    const char *text = tc_arena_printf(s->r->arena, "the dropout of %s, with ratio %g, is not in the file",
+    const char *text = tc_arena_printf(s->r->arena, "the file lacks the dropout of %s, with ratio %g",
                                        tc_quote(s->r->env->ctx, call->call.result), ratio);
     return tc_restore_refuse(s->r, call->nodes[0], text,
                              "export with attn_implementation=\"eager\", or with optimize=False");
@@ -225,7 +223,7 @@ static void restore_own(dropouts *s, const tc_restore_call *call) {
         switch_on(s, node, call->call.result, &ratio);
 }
 
-/* TorchScript's, behind a Softmax, and the rows that a mask before it closes. */
+/* A Dropout of TorchScript after a Softmax, and rows that a mask before it excludes. */
 static void restore_without_calls(dropouts *s) {
     const char *producer = s->r->graph->model->info.producer_name;
     bool has_mode = tc_model_opset(s->r->graph->model, "") >= 12;
@@ -257,7 +255,7 @@ tc_status tc_restore_dropout(tc_restore *r) {
     }
     restore_without_calls(&s);
     if (s.n)
-        tc_note(r->env->ctx, NULL, "Dropout of %s drops again, as it did in PyTorch",
+        tc_note(r->env->ctx, NULL, "Dropout of %s drops again, as in PyTorch",
                 tc_quote_list(r->env->ctx, s.names, s.n));
     return TC_OK;
 }

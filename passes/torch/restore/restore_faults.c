@@ -1,6 +1,6 @@
-/* restore_faults.c: what the dynamo exporter writes otherwise than PyTorch computes it, as the call still tells: a
- * divisor of average pooling, which is put back, gradients of xlogy at 0, and those that stop at torch.normal; and what
- * is only told, for the file is right for most numbers. */
+/* restore_faults.c: corrects differences between the dynamo exporter's nodes and PyTorch's calls: a divisor of
+ * average pooling, gradients of xlogy at 0, and gradients that stop at torch.normal. Other differences are only
+ * reported, because the file is right for most numbers. */
 #include "compiler/ir/ops.h"
 #include "passes/autodiff/stop_gradient.h"
 #include "restore_nodes.h"
@@ -31,8 +31,9 @@ static tc_status restore_divisor(tc_restore *r, const tc_restore_call *entry) {
         !is_true(tc_torch_call_argument(&entry->call, CEIL, "ceil_mode"), false) &&
         (is_true(tc_torch_call_argument(&entry->call, COUNT_PADDING, "count_include_pad"), true) || !is_padded(entry));
     if (!whole || n == 0 || divisor == 0)
-        return tc_restore_refuse(r, pool, "the exporter left out the divisor of PyTorch's average pooling",
-                                 "without divisor_override, the result times what it would be divided by");
+        return tc_restore_refuse(r, pool, "the exporter omitted the divisor of PyTorch's average pooling",
+                                 "pool without divisor_override, and multiply the result by the ratio of the "
+                                 "divisors");
     tc_restore_nodes nodes = tc_restore_before(r, pool, "divisor");
     tc_value *x = tc_input(pool, 0);
     tc_dtype dtype = tc_value_dtype(x) == TC_UNDEFINED ? TC_FLOAT : tc_value_dtype(x);
@@ -42,11 +43,11 @@ static tc_status restore_divisor(tc_restore *r, const tc_restore_call *entry) {
     return TC_OK;
 }
 
-/* Operations that the exporter writes in a form that overflows. */
+/* Operations that the exporter writes in a way that overflows. */
 static const struct {
     const char *operation, *form;
 } overflowing[] = {
-    {"aten.special_erfcx", "special.erfcx, of special.log_ndtr, too, as exp(x^2) (1 - erf(x)): not finite beyond 9"},
+    {"aten.special_erfcx", "special.erfcx, also in special.log_ndtr, as exp(x^2) (1 - erf(x)): not finite beyond 9"},
     {"aten.logaddexp", "logaddexp as log(exp(a) + exp(b)): not finite beyond 88 and below -103"},
     {"aten.logaddexp2", "logaddexp2 as log2(2^a + 2^b): not finite beyond 128 and below -149"},
     {"aten.logcumsumexp", "logcumsumexp as log(cumsum(exp(x))): not finite beyond 88 and below -103"},
@@ -56,8 +57,8 @@ static void tell_overflow(const tc_restore *r, const tc_restore_call *entry) {
     for (size_t i = 0; i < TC_COUNT(overflowing); i++) {
         if (!tc_torch_call_is(&entry->call, overflowing[i].operation))
             continue;
-        tc_warn(r->env->ctx, entry->nodes[0], "the exporter writes %s, where PyTorch's is", overflowing[i].form);
-        tc_hint(r->env->ctx, "clamp what it reads, or write it in another form, as a + softplus(b - a) for logaddexp");
+        tc_warn(r->env->ctx, entry->nodes[0], "the exporter writes %s, although PyTorch's is", overflowing[i].form);
+        tc_hint(r->env->ctx, "clamp its operand, or use another formula, such as a + softplus(b - a) for logaddexp");
     }
 }
 
@@ -67,7 +68,7 @@ static tc_status check_elu(tc_restore *r, const tc_restore_call *entry) {
     for (size_t i = 0; i < TC_COUNT(names); i++) {
         const char *word = tc_torch_call_argument(&entry->call, 2 + i, names[i]);
         if (word && strtod(word, NULL) != 1)
-            return tc_restore_refuse(r, entry->nodes[0], "the exporter left out the scales of PyTorch's elu",
+            return tc_restore_refuse(r, entry->nodes[0], "the exporter omitted the scales of PyTorch's elu",
                                      "write it as scale * elu(input_scale * x, alpha)");
     }
     return TC_OK;
@@ -81,7 +82,7 @@ static tc_status stop_draw(tc_restore *r, const tc_restore_call *entry) {
         return TC_OK;
     tc_stop_readers(r->env, drawn);
     tc_note(r->env->ctx, last, "no gradient passes torch.normal, as in PyTorch");
-    tc_hint(r->env->ctx, "mean + std * torch.randn_like(std) passes them");
+    tc_hint(r->env->ctx, "use mean + std * torch.randn_like(std) to pass gradients");
     return TC_OK;
 }
 
@@ -102,30 +103,29 @@ static tc_status restore_xlogy(tc_restore *r, const tc_restore_call *entry) {
     return TC_OK;
 }
 
-/* aten.instance_norm.default(%x, None, None, %mean, %var, True, 0.1, 1e-05): what moves %mean and %var is nowhere. */
+/* aten.instance_norm.default(%x, None, None, %mean, %var, True, 0.1, 1e-05): the file lacks the nodes that update
+ * %mean and %var. */
 static tc_status tell_statistics(tc_restore *r, const tc_restore_call *entry) {
     const char *mean = tc_torch_call_argument(&entry->call, 3, "running_mean");
     if (!r->trains || !mean || mean[0] != '%' ||
         !is_true(tc_torch_call_argument(&entry->call, 5, "use_input_stats"), false))
         return TC_OK;
-    tc_warn(
-        r->env->ctx, entry->nodes[entry->n - 1],
-        "the exporter left out PyTorch's running statistics of this instance norm (%s): no batch moves them, and an "
-        "evaluation takes each sample's own",
-        tc_quote(r->env->ctx, mean + 1));
-    tc_hint(r->env->ctx,
-            "track_running_stats=False, or an evaluation in PyTorch, where the statistics are what they were");
+    tc_warn(r->env->ctx, entry->nodes[entry->n - 1],
+            "the exporter omitted PyTorch's running statistics of this instance norm (%s): no batch updates "
+            "them, and an evaluation uses each sample's own",
+            tc_quote(r->env->ctx, mean + 1));
+    tc_hint(r->env->ctx, "set track_running_stats=False, or evaluate in PyTorch, where the statistics did not change");
     return TC_OK;
 }
 
-/* Operations for which it matters that a number is not quite 0, and the argument that it is for. */
+/* Operations for which a number close to 0 matters, and its argument. */
 static const struct {
     const char *operation;
     size_t argument;
 } near_zero[] = {{"aten.div", 1},  {"aten.log", 0},        {"aten.log2", 0}, {"aten.log10", 0},
                  {"aten.sqrt", 0}, {"aten.reciprocal", 0}, {"aten.pow", 0},  {"aten.rsqrt", 0}};
 
-/* Some node's result is a sum, under another name: the two were merged. */
+/* Whether some node's result is a sum under another name: then the two were merged. */
 static bool reads_sum(const tc_restore *r, const tc_restore_call *entry) {
     for (size_t i = 0; i < entry->n; i++)
         for (uint32_t k = 0; k < entry->nodes[i]->n_inputs; k++) {
@@ -138,7 +138,7 @@ static bool reads_sum(const tc_restore *r, const tc_restore_call *entry) {
     return false;
 }
 
-/* The sum that the call reads, or a product that it reads, and that is nowhere. */
+/* The sum that the call reads and the file lacks, also through a product. */
 static const char *dropped_sum(const tc_restore *r, const tc_restore_call *entry, size_t argument, bool in_product) {
     const char *word = tc_torch_call_argument(&entry->call, argument, NULL);
     if (!word || word[0] != '%')
@@ -153,7 +153,7 @@ static const char *dropped_sum(const tc_restore *r, const tc_restore_call *entry
     return dropped && !reads_sum(r, entry) ? word : NULL;
 }
 
-/* The exporter's optimizer takes x + 1e-8 for x. */
+/* The exporter's optimizer replaces x + 1e-8 by x. */
 static void tell_epsilon(const tc_restore *r, const tc_restore_call *entry) {
     for (size_t i = 0; i < TC_COUNT(near_zero); i++) {
         const char *word = tc_torch_call_is(&entry->call, near_zero[i].operation)
@@ -162,8 +162,8 @@ static void tell_epsilon(const tc_restore *r, const tc_restore_call *entry) {
         if (!word)
             continue;
         tc_warn(r->env->ctx, entry->nodes[0],
-                "PyTorch reads the sum %s here, which the exporter's optimizer dropped: it takes a number of at most "
-                "1e-8 for 0, so that this may divide by 0 where PyTorch does not",
+                "the exporter's optimizer dropped the sum %s, which PyTorch reads here: it treats a number "
+                "of at most 1e-8 as 0, so this may divide by 0 where PyTorch does not",
                 tc_quote(r->env->ctx, word + 1));
         tc_hint(r->env->ctx, "export with optimize=False, or add a larger number");
         return;

@@ -1,6 +1,6 @@
-/* restore_losses.c: sums over losses of rows. With a batch of open size the dynamo exporter takes the result of
- * `cross_entropy_loss(..., reduction none)` and of `nll_loss` for a scalar, and with it what is computed of it element
- * by element: the file declares it so, and a sum of it is an Identity. The calls tell: `sum.default(%loss)`. */
+/* restore_losses.c: sums over losses of rows. With a dynamic batch the dynamo exporter treats the result of
+ * `cross_entropy_loss(..., reduction none)` and of `nll_loss` as a scalar, and elementwise results of it as well.
+ * The file declares it so, and a sum of it is an Identity. The calls show the truth: `sum.default(%loss)`. */
 #include "restore_nodes.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,12 @@ enum { LABELS = 1, AXES = 1, KEEPDIMS = 2 }; /* of a loss; of calls */
 
 typedef struct losses {
     tc_restore *r;
-    tc_map *rows; /* values that are declared as scalars and are none -> the name of their call's result */
+    tc_map *rows; /* values that are declared as scalars but are not -> the name of their call's result */
     const char **names;
     size_t n;
 } losses;
 
-/* A loss for each row, declared as one. */
+/* One loss per row, declared as a scalar. */
 static bool is_lost(const tc_node *node) {
     bool loss = tc_node_is(node, "", "SoftmaxCrossEntropyLoss") || tc_node_is(node, "", "NegativeLogLikelihoodLoss");
     return loss && tc_input(node, LABELS) && tc_value_rank(tc_input(node, LABELS)) > 0 &&
@@ -33,7 +33,7 @@ static const char *reduction_of(const tc_torch_call *call) {
     return NULL;
 }
 
-/* "[0, -1]" or "0"; none of either is all. */
+/* "[0, -1]" or "0"; an empty list means all axes. */
 static size_t read_axes(const char *word, int64_t axes[TC_MAX_RANK]) {
     size_t n = 0;
     for (const char *at = word ? word + strcspn(word, "-0123456789") : ""; *at && n < TC_MAX_RANK;) {
@@ -44,7 +44,7 @@ static size_t read_axes(const char *word, int64_t axes[TC_MAX_RANK]) {
     return n;
 }
 
-/* An Identity of the call becomes the reduction that it stands for. */
+/* Replaces an Identity of the call by the reduction that it stands for. */
 static void reduce(losses *s, tc_node *node, const tc_torch_call *call, const char *op_type) {
     int64_t axes[TC_MAX_RANK];
     size_t n = read_axes(tc_torch_call_argument(call, AXES, "dim"), axes);
@@ -53,12 +53,12 @@ static void reduce(losses *s, tc_node *node, const tc_torch_call *call, const ch
     tc_attr_set_int(node, "keepdims", keepdims && strcmp(keepdims, "True") == 0);
     if (n)
         tc_restore_set_axes(node, axes, n);
-    if (s->n < s->r->n) /* two nodes of one call are no exporter's */
+    if (s->n < s->r->n) /* no exporter writes two nodes of one call */
         s->names[s->n++] = call->result;
 }
 
-/* The call reads what the value is in the program, or one like it that the optimizer merged with it. A reduction over
- * an axis may have left no node of its own: then the call names its result. */
+/* The call reads the program's value, or an equal one that the optimizer merged with it. A reduction over one axis
+ * may have left no node of its own: then the call names its result. */
 static bool names_value(losses *s, const tc_torch_call *call, const tc_value *value) {
     const char *result = tc_map_get_ptr(s->rows, value);
     size_t n;
@@ -69,7 +69,7 @@ static bool names_value(losses *s, const tc_torch_call *call, const tc_value *va
     return own;
 }
 
-/* Of what else takes a scalar for itself, such as a sort, nothing is in the file. */
+/* Other ops that leave a scalar unchanged, such as a sort, are missing from the file. */
 static bool is_copy(const tc_torch_call *call) {
     static const char *const ops[] = {"aten.alias",      "aten.clone",   "aten.contiguous", "aten.detach",
                                       "aten.lift_fresh", "aten.detach_", "aten.dropout",    "aten._to_copy"};
@@ -92,12 +92,12 @@ static tc_status check_call(losses *s, const tc_node *node, const tc_torch_call 
     bool known = !tc_node_is(node, "", "Identity") || reduction_of(call) || is_copy(call);
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (is_row(s, tc_input(node, i)) && (!known || !names_value(s, call, tc_input(node, i))))
-            return tc_restore_refuse(s->r, node, "PyTorch's reduction of the losses of rows is not in the file",
+            return tc_restore_refuse(s->r, node, "the file lacks PyTorch's reduction of the losses of rows",
                                      "reduce them by .mean() or .sum(), without axes, or export a batch of fixed size");
     return TC_OK;
 }
 
-/* *out_rows: the node's results are of rows, too. What reduces has a scalar for a result, as declared. */
+/* *out_rows: the node's results are of rows, too. A reduction's result is a scalar, as declared. */
 static tc_status visit(losses *s, tc_node *node, bool *out_rows) {
     tc_torch_call call;
     bool reads = reads_rows(s, node), lost = is_lost(node);
@@ -126,7 +126,7 @@ tc_status tc_restore_losses(tc_restore *r) {
             tc_output(node, 0)->type = NULL;
     }
     if (s.n)
-        tc_note(r->env->ctx, NULL, "the reduction of rows to %s is put back, as it was in PyTorch",
+        tc_note(r->env->ctx, NULL, "the reduction of rows to %s is restored, as in PyTorch",
                 tc_quote_list(r->env->ctx, s.names, s.n));
     return TC_OK;
 }

@@ -1,11 +1,9 @@
-/* restore_lost_stop.c: detached values that no operand stands for any more.
- *
- * A call that was merged with an equal one as a whole is gone; who read it reads the other's result, and its name is
- * all that is left: Mul(tanh, tanh) of %mul = aten.mul.Tensor(%tanh, %tanh_1). Both calls may have read the same, or
- * one of them a detached value. The program's count of readers tells, in part: where each reader of an operand is in
- * the file, the lost call read another one, which was merged, too.
- *
- * Detached values are numbered. What no call mentions, below the highest number, went with its readers. */
+/* restore_lost_stop.c: detached values that no operand stands for any more. A call that was merged as a whole with an
+ * equal one is missing. Its readers read the other call's result, and only its name is left: Mul(tanh, tanh) of %mul =
+ * aten.mul.Tensor(%tanh, %tanh_1). Both calls may have read the same value, or one of them a detached value. The
+ * program's number of readers helps: if each reader of an operand is in the file, the lost call read another value,
+ * which was merged, too. Detached values are numbered. A number below the highest that no call mentions was removed
+ * together with its readers. */
 #include "compiler/ir/ops.h"
 #include "restore_stop.h"
 #include <stdlib.h>
@@ -13,15 +11,15 @@
 
 typedef struct merges {
     const tc_stops *s;
-    bool *seen;                     /* by call: traced, or to be */
+    bool *seen;                     /* by call: visited, or to be visited */
     const tc_restore_call **traced; /* each call once */
     size_t n_traced;
-    const tc_restore_call *stopped; /* that stands for one of a detached value, and for another one */
-    const char **doubtful;          /* results of those that may: an operand of theirs has a reader that is gone */
+    const tc_restore_call *stopped; /* whose operand stands for a detached value, and for another one */
+    const char **doubtful;          /* results of calls that may be such: an operand of theirs has a lost reader */
     size_t n_doubtful;
 } merges;
 
-/* --- what is trained -------------------------------------------------------------------------- */
+/* --- trained values --------------------------------------------------------------------------- */
 static bool is_trained(const merges *m, const tc_value *value) {
     size_t n = 0;
     const char **names = tc_torch_folded_from(m->s->r->arena, value, &n);
@@ -68,7 +66,7 @@ static const tc_restore_call *call_named(const merges *m, const char *name) {
     return at ? &m->s->r->calls[at - 1] : NULL;
 }
 
-/* The program has a reader of the result that the file has not. */
+/* The program has a reader of the result that the file lacks. */
 static bool lost_reader(const merges *m, const tc_torch_call *call) {
     return call->users > (uintptr_t)tc_map_get(m->s->mentions, call->result);
 }
@@ -81,7 +79,7 @@ static void add_traced(merges *m, const tc_restore_call *call) {
     m->traced[m->n_traced++] = call;
 }
 
-/* A call stands for two: were they alike? They were where the other one read each operand itself. */
+/* A call stands for two. Were these alike? They were if the other one read each operand itself. */
 static void trace_operands(merges *m, const tc_restore_call *call) {
     const tc_words *words = tc_words_of(m->s, call);
     bool doubtful = false;
@@ -107,7 +105,7 @@ static void trace(merges *m, const tc_restore_call *call) {
         trace_operands(m, m->traced[at]);
 }
 
-/* Different names of one operation in a call that the file has nothing for. */
+/* Different names of one operation in a call for which the file has nothing. */
 static size_t count_lost(const merges *m, const tc_words *words, const char *like) {
     size_t n = 0;
     for (size_t i = 0; i < words->n; i++) {
@@ -126,7 +124,7 @@ static const tc_restore_call *source_of(const merges *m, const tc_restore_call *
     return other == call ? NULL : other;
 }
 
-/* Operands of the call that are such results and have no name in it. */
+/* Operands of the call that are such results and whose names it lacks. */
 static size_t count_unnamed(const merges *m, const tc_restore_call *call, const char *like) {
     size_t n = 0;
     for (size_t i = 0; i < call->n; i++)
@@ -138,10 +136,10 @@ static size_t count_unnamed(const merges *m, const tc_restore_call *call, const 
     return n;
 }
 
-/* A lost name stands for an operand of its kind: for one without a name where there are enough, else for any. */
+/* A lost name stands for an operand of its kind: for one without a name if there are enough, else for any. */
 static void find_merged_in(merges *m, const tc_restore_call *call) {
     const tc_words *words = tc_words_of(m->s, call);
-    const char *kind = NULL; /* the one that was counted last: most calls read one kind, some very often */
+    const char *kind = NULL; /* the last one counted: most calls read one kind, some very often */
     size_t lost = 0, unnamed = 0;
     for (size_t i = 0; i < call->n; i++)
         for (uint32_t k = 0; k < call->nodes[i]->n_inputs; k++) {
@@ -192,8 +190,8 @@ static size_t highest_of(const tc_map *names, tc_map *known) {
     return highest;
 }
 
-/* How many detached values nothing mentions, though there are later ones, and the names of the first few: a file may
- * have numbers of any size. */
+/* How many detached values no call mentions although there are later ones, and the first few of their names. A file
+ * may have numbers of any size. */
 static size_t unmentioned(const merges *m, const char *out_few[TC_LIST_FEW]) {
     tc_map *folded = tc_map_create(m->s->r->arena), *known = tc_map_create(m->s->r->arena);
     const tc_map *maps[] = {m->s->mentions, m->s->r->by_result, folded};
@@ -215,29 +213,29 @@ static size_t unmentioned(const merges *m, const char *out_few[TC_LIST_FEW]) {
 /* --- messages --------------------------------------------------------------------------------- */
 static tc_status refuse_stopped(const merges *m) {
     const char *text = tc_arena_printf(m->s->r->arena,
-                                       "PyTorch computes %s of a detached value, and the same of another one; the "
-                                       "exporter's optimizer made one of the two",
+                                       "PyTorch computes %s from a detached value, and the same operation "
+                                       "from another value; the exporter's optimizer merged the two",
                                        tc_quote(m->s->r->env->ctx, m->stopped->call.result));
     return tc_restore_refuse(m->s->r, m->stopped->nodes[0], text, "export with optimize=False");
 }
 
-/* Values are gone, and results that may have been theirs are some others', too. */
+/* Values are lost, and results that may have been theirs also belong to others. */
 static tc_status refuse_doubtful(const merges *m, const char *lost) {
     tc_ctx *ctx = m->s->r->env->ctx;
     const char *text = tc_arena_printf(
         ctx->arena,
-        "the detached value %%%s of PyTorch's is not in the file, and the exporter's optimizer made one "
-        "of results that may have been computed of it, and of another one: %s",
+        "the file lacks PyTorch's detached value %%%s, and the exporter's optimizer merged results that may "
+        "have been computed from it with others: %s",
         tc_quote(ctx, lost), tc_quote_list(ctx, m->doubtful, m->n_doubtful));
     return tc_restore_refuse(m->s->r, call_named(m, m->doubtful[0])->nodes[0], text, "export with optimize=False");
 }
 
-/* Nothing says that one of these was computed of a detached value; it may be where others were. */
+/* No call shows that one of these was computed from a detached value, but it is possible if others were. */
 static void tell_doubtful(const merges *m) {
     tc_ctx *ctx = m->s->r->env->ctx;
     (m->s->lost ? tc_warn : tc_note)(ctx, NULL,
-                                     "the exporter made one result of several equal ones: %s; gradients are right "
-                                     "unless PyTorch detached what one of these was computed of",
+                                     "the exporter merged equal results: %s; gradients are right unless "
+                                     "PyTorch detached a value that one of these was computed from",
                                      tc_quote_list(ctx, m->doubtful, m->n_doubtful));
     tc_hint(ctx, "export with optimize=False to be sure");
 }
@@ -258,8 +256,8 @@ tc_status tc_restore_lost_stops(tc_stops *s) {
         return refuse_doubtful(&m, lost[0]);
     if (n) {
         tc_warn(ctx, NULL,
-                "PyTorch detached values of which the exporter's optimizer left nothing, and gradients may pass where "
-                "they stopped: %s",
+                "the exporter's optimizer removed values that PyTorch detached, and gradients may pass where "
+                "they should stop: %s",
                 tc_quote_list(ctx, lost, n));
         tc_hint(ctx, "export with optimize=False to be sure");
     }

@@ -1,10 +1,9 @@
-/* restore_merged.c: nodes that stand for several calls. The exporter's optimizer merges equal nodes once detach is
- * gone; a call of several nodes then begins with those of another one:
+/* restore_merged.c: nodes that stand for several calls. The exporter's optimizer merges equal nodes after it removed
+ * detach; a call of several nodes then begins with those of another one:
  *
  *   Sub(embedding, linear) -> sub_1   %sub_1 = aten.sub.Tensor(%embedding, %linear)
  *   Mul(sub_1, sub_1)                 %mse_loss_1 = aten.mse_loss.default(%embedding, %detach_1)
- *
- * Each call gets nodes of its own, which compute the same; what a stop of one of them parts stays so, the others are
+ * Each call gets nodes of its own, which compute the same. Those that differ by a stop stay separate; the others are
  * merged again later. */
 #include "compiler/ir/clone.h"
 #include "compiler/ir/ops.h"
@@ -18,7 +17,7 @@ static bool reads(const tc_restore_call *call, const tc_value *value) {
     return false;
 }
 
-/* The producer reads what the call names and reads nowhere itself. */
+/* The producer reads a value that the call names and reads nowhere itself. */
 static bool reads_for(const tc_stops *s, const tc_node *producer, const tc_restore_call *call) {
     for (uint32_t k = 0; k < producer->n_inputs; k++) {
         const tc_value *operand = tc_input(producer, k);
@@ -56,7 +55,7 @@ static void part(tc_stops *s, tc_restore_call *call, const tc_node *reader, tc_v
 void tc_part_calls(tc_stops *s) {
     for (size_t c = 0; c < s->r->n; c++) {
         tc_restore_call *call = &s->r->calls[c];
-        for (size_t i = 0; i < call->n; i++) /* copies come to the end of the list */
+        for (size_t i = 0; i < call->n; i++) /* copies go to the end of the list */
             for (uint32_t k = 0; k < call->nodes[i]->n_inputs; k++)
                 if (is_merged(s, call, tc_input(call->nodes[i], k)))
                     part(s, call, call->nodes[i], tc_input(call->nodes[i], k));

@@ -1,13 +1,11 @@
-/* restore_no_grad.c: what PyTorch computed under torch.no_grad. Its calls say nothing of that, but their stack traces
- * may: the exporter keeps such a region as a module of its own, and traces through that module's text.
+/* restore_no_grad.c: values that PyTorch computed under torch.no_grad. Its calls do not say so, but their stack
+ * traces may: the exporter keeps such a region as a module of its own, and traces through that module's text.
  *
  *   File "<eval_with_key>.42", line 5, in forward
  *     linear_1 = torch.ops.aten.linear.default(x, p_m_b_weight, p_m_b_bias);  x = p_m_b_weight = None
- *
- * Regions of autocast look the same but for the names of what they read (arg6_1), as do modules that were traced
- * before; there a parameter has another name than in the call. The trace is no contract: it is told, and --stop
- * decides.
- */
+ * Regions of autocast, and modules that were traced before, look the same except for the names of their operands
+ * (arg6_1); there a parameter has another name than in the call. The trace is no contract, so the pass only reports
+ * it, and --stop decides. */
 #include "compiler/onnx/onnx.h"
 #include "compiler/ir/ops.h"
 #include "restore_stop.h"
@@ -15,13 +13,13 @@
 #include <string.h>
 
 typedef struct region {
-    bool told;  /* something that it reads has the program's name */
-    bool other; /* something has a name of its own */
+    bool named; /* some operand has the program's name */
+    bool other; /* some operand has a name of its own */
 } region;
 
-/* Where a call's stack trace ends. */
+/* The end of a call's stack trace. */
 typedef struct place {
-    const char *region;    /* the region's name; NULL: in none */
+    const char *region;    /* the region's name; NULL: none */
     const char *statement; /* the arguments of the call there */
 } place;
 
@@ -37,7 +35,7 @@ static place place_of(const tc_restore *r, const tc_restore_call *call) {
     return statement ? (place){tc_arena_strndup(r->arena, last, strcspn(last, "\"")), statement} : (place){0};
 }
 
-/* Of every call, in the order of s->r->calls. */
+/* For every call, in the order of s->r->calls. */
 static place *all_places(const tc_restore *r) {
     place *places = TC_NEW_ARRAY(r->arena, place, r->n + 1);
     for (size_t c = 0; c < r->n; c++)
@@ -55,7 +53,7 @@ static bool is_own_name(const char *name) {
     return name[0] == '_' && isdigit((unsigned char)name[1]);
 }
 
-/* The program's name of what is made outside of the region: a parameter, or the result of a call. `read`: the names
+/* The program's name of a value from outside of the region: a parameter, or the result of a call. `read`: the names
  * that the call reads. */
 static bool is_outside(const tc_restore *r, const place *places, const tc_map *read, const char *name,
                        const char *where) {
@@ -78,12 +76,12 @@ static void read_statement(const tc_stops *s, const place *places, size_t c, reg
             n++;
         const char *name = tc_arena_strndup(s->r->arena, at, n);
         to->other = to->other || is_own_name(name);
-        to->told = to->told || (n && is_outside(s->r, places, read, name, places[c].region));
+        to->named = to->named || (n && is_outside(s->r, places, read, name, places[c].region));
         at += n ? n : 1;
     }
 }
 
-/* The value is read where gradients are wanted. */
+/* The value has a reader that needs gradients. */
 static bool leaves(const tc_stops *s, const place *places, const tc_value *value, const char *where) {
     TC_FOR_USES(use, value) {
         const tc_restore_call *reader = tc_call_of(s, use->user);
@@ -111,7 +109,7 @@ void tc_tell_no_grad(const tc_stops *s) {
         const tc_restore_call *call = &s->r->calls[c];
         const char *where = places[c].region;
         const region *in = where ? tc_map_get(regions, where) : NULL;
-        for (size_t i = 0; in && in->told && !in->other && i < call->n; i++)
+        for (size_t i = 0; in && in->named && !in->other && i < call->n; i++)
             for (uint32_t k = 0; k < call->nodes[i]->n_outputs; k++) {
                 const tc_value *value = call->nodes[i]->outputs[k];
                 if (!value || !tc_map_get_ptr(s->carries, value) || !leaves(s, places, value, where))
@@ -123,8 +121,8 @@ void tc_tell_no_grad(const tc_stops *s) {
     if (n == 0)
         return;
     tc_warn(s->r->env->ctx, NULL,
-            "stack traces in the file say that PyTorch computed these without gradients, as under torch.no_grad, but "
-            "gradients pass them: %s",
+            "by the file's stack traces, PyTorch computed these without gradients, as under torch.no_grad, "
+            "but gradients pass them: %s",
             tc_quote_list(s->r->env->ctx, names, n));
     tc_hint(s->r->env->ctx, "--stop=%s stops them", tc_quote(s->r->env->ctx, names[0]));
 }

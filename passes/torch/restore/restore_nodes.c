@@ -1,13 +1,13 @@
-/* restore_nodes.c: nodes of ai.onnx, one behind the other. */
+/* restore_nodes.c: nodes of ai.onnx, one after the other. */
 #include "restore_nodes.h"
 
-tc_restore_nodes tc_restore_behind(tc_restore *r, tc_node *node, const char *suffix) {
+tc_restore_nodes tc_restore_after(tc_restore *r, tc_node *node, const char *suffix) {
     return (tc_restore_nodes){
         .r = r, .last = node, .name = tc_arena_printf(r->arena, "%s_%s", node->outputs[0]->name, suffix)};
 }
 
 tc_restore_nodes tc_restore_before(tc_restore *r, tc_node *node, const char *suffix) {
-    tc_restore_nodes nodes = tc_restore_behind(r, node, suffix);
+    tc_restore_nodes nodes = tc_restore_after(r, node, suffix);
     nodes.last = NULL;
     nodes.before = node;
     return nodes;

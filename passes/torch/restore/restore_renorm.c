@@ -1,7 +1,8 @@
-/* restore_renorm.c: nn.Embedding(max_norm=...), which dynamo exports as aten.embedding_renorm: the rows that are looked
- * up, each once (Unique), are scaled in a copy of the table that gradients do not pass, and read from there. How many
- * they are only the data tells. Here each row is scaled as often as it is read, and PyTorch's gradient comes back: it
- * scales the table in place, unseen by autograd, so that a row's gradient goes to the table's row as it is. */
+/* restore_renorm.c: nn.Embedding(max_norm=...), which dynamo exports as aten.embedding_renorm. The rows that are
+ * looked up, each once (Unique), are scaled in a copy of the table that gradients do not pass, and read from there.
+ * Their number depends on data. This file scales each row as often as it is read instead, and restores PyTorch's
+ * gradient: PyTorch scales the table in place, outside of autograd, so that a row's gradient goes to the table's row
+ * unchanged. */
 #include "passes/weights/trainable.h"
 #include "compiler/ir/ops.h"
 #include "passes/autodiff/stop_gradient.h"
@@ -13,8 +14,8 @@ typedef struct renorm {
     tc_value *table;
 } renorm;
 
-/* `result`, which has no producer, becomes `scaled` with the gradient of `plain`: scaled + (plain - plain), of which
- * only the first plain passes a gradient. `at`: what both come from. */
+/* `result`, which has no producer, becomes `scaled` with the gradient of `plain`: scaled + (plain - plain), where
+ * only the first plain passes a gradient. `at`: the source of both. */
 static void pass_gradient(const renorm *n, tc_node *at, tc_value *scaled, tc_value *plain, tc_value *result) {
     if (!n->r->trains) {
         tc_value_replace(result, scaled);
@@ -29,9 +30,9 @@ static void pass_gradient(const renorm *n, tc_node *at, tc_value *scaled, tc_val
     tc_node_set_output(tc_restore_add_node(&nodes, "Add", scaled, nothing, NULL), 0, result);
 }
 
-/* Rows that are read where they were scaled: those of the table, scaled. */
+/* Rows that are read from the scaled copy: replaces them by rows of the table, scaled. */
 static void scale_rows(const renorm *n, tc_node *lookup) {
-    tc_restore_nodes nodes = tc_restore_behind(n->r, lookup, "shape");
+    tc_restore_nodes nodes = tc_restore_after(n->r, lookup, "shape");
     tc_value *result = tc_node_take_output(lookup, 0);
     tc_value *rows = tc_node_add_output(lookup, 0, tc_arena_printf(n->r->arena, "%s_rows", result->name), NULL);
     tc_node_set_input(lookup, 0, n->table);
@@ -47,7 +48,7 @@ static bool is_lookup(const renorm *n, const tc_node *node) {
 
 static void scale(const renorm *n) {
     tc_value *scaled = n->scatter->outputs[0], *places = tc_input(n->unique, 0);
-    tc_restore_nodes nodes = tc_restore_behind(n->r, n->unique, "rows");
+    tc_restore_nodes nodes = tc_restore_after(n->r, n->unique, "rows");
     tc_value_replace(n->unique->outputs[0],
                      tc_restore_add(&nodes, "Reshape", places, tc_restore_int(&nodes, -1), NULL));
     tc_node_set_input(n->gather, 0, n->table);
@@ -64,14 +65,14 @@ static void scale(const renorm *n) {
     pass_gradient(n, n->scatter, raw, n->table, result);
 }
 
-/* The nodes read the table itself from now on, and no longer what their call names. */
+/* The nodes now read the table itself instead of the value that their call names. */
 static void forget_call(tc_restore_call *call) {
     for (size_t i = 0; i < call->n; i++)
         call->nodes[i]->origin = NULL;
     call->n = 0;
 }
 
-/* What aten.detach was given, where its Identity is in the file; only the scaling reads that, and it is no stop. */
+/* The operand of aten.detach, if its Identity is in the file. Only the scaling reads it, so it is no stop. */
 static tc_value *attached(tc_restore *r, tc_value *value) {
     tc_torch_call call;
     const tc_node *node = value->producer;
@@ -84,8 +85,8 @@ static tc_value *attached(tc_restore *r, tc_value *value) {
     return tc_input(node, 0);
 }
 
-/* The exporter's optimizer leaves the table under the name of the detached value. It is trained, and called by the
- * embedding's name where the file tells that. */
+/* The exporter's optimizer leaves the table under the name of the detached value. It is trained, and gets the
+ * embedding's name if the file has it. */
 static void name_table(const renorm *n) {
     const tc_torch_signature *signature = n->r->signature;
     const char *module = tc_torch_module(n->r->arena, n->scatter);
@@ -117,8 +118,8 @@ tc_status tc_restore_renorm(tc_restore *r) {
         scale(&n);
         forget_call(call);
         tc_note(r->env->ctx, n.scatter,
-                "rows of '%s' are scaled to max_norm where they are read; the table itself, which PyTorch scales, too, "
-                "keeps them as they are",
+                "rows of '%s' are scaled to max_norm where they are read; unlike in PyTorch, the table "
+                "itself is not scaled",
                 tc_quote(r->env->ctx, n.table->name));
     }
     return TC_OK;

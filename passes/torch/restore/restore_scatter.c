@@ -1,17 +1,16 @@
-/* restore_scatter.c: the mean of scatter_reduce, for which the dynamo exporter writes a ScatterElements that adds
- * nothing up and divides by nothing: the last element wins. The call tells: `scatter_reduce(%x, 0, %index, %src,
- * mean)`, which is
+/* restore_scatter.c: the mean of scatter_reduce. The dynamo exporter writes a ScatterElements for it that neither
+ * adds nor divides: the last element wins. The call shows the mean: `scatter_reduce(%x, 0, %index, %src, mean)`,
+ * which is
  *
  *   (x + sums of src) / (1 + counts)
- *
- * With include_self=False elements of x that get something count as 0, and not at all, for which the exporter writes a
- * ScatterElements before that one; others stay as they are. */
+ * With include_self=False, elements of x that receive a value are replaced and do not count; the exporter writes
+ * another ScatterElements for that before this one. Other elements stay as they are. */
 #include "restore_nodes.h"
 #include <string.h>
 
 enum { REDUCTION = 4, INCLUDE_SELF = 5, DATA = 0, INDEX = 1 }; /* arguments of the call; ONNX's operands */
 
-/* The one of the call that scatters src: the last. */
+/* The node of the call that scatters src: the last. */
 static tc_node *last_scatter(const tc_restore_call *call) {
     for (size_t i = call->n; i-- > 0;)
         if (tc_node_is(call->nodes[i], "", "ScatterElements"))
@@ -35,7 +34,7 @@ static void add_up(tc_node *scatter, int64_t axis) {
 
 static void put_back(tc_restore *r, tc_node *scatter, tc_dtype dtype, bool with_self) {
     int64_t axis = tc_attr_int(scatter, "axis", 0);
-    tc_restore_nodes nodes = tc_restore_behind(r, scatter, "mean");
+    tc_restore_nodes nodes = tc_restore_after(r, scatter, "mean");
     tc_value *data = tc_input(scatter, DATA), *index = tc_input(scatter, INDEX),
              *result = tc_node_take_output(scatter, 0);
     add_up(scatter, axis);
@@ -62,15 +61,14 @@ tc_status tc_restore_scatter(tc_restore *r) {
         tc_dtype dtype = scatter ? tc_value_dtype(tc_output(scatter, 0)) : TC_UNDEFINED;
         dtype = dtype || !scatter ? dtype : tc_value_dtype(tc_input(scatter, DATA));
         if (!tc_dtype_is_float(dtype) || strcmp(tc_attr_string(scatter, "reduction", "none"), "none") != 0) {
-            TC_TRY(tc_restore_refuse(r, r->calls[i].nodes[0], "PyTorch's mean of scatter_reduce is not in the file",
-                                     "write it out: scatter_add of the values, and of ones to divide by"));
+            TC_TRY(tc_restore_refuse(r, r->calls[i].nodes[0], "the file lacks PyTorch's mean of scatter_reduce",
+                                     "write it as scatter_add of the values, divided by scatter_add of ones"));
             continue;
         }
         put_back(r, scatter, dtype, !with_self || strcmp(with_self, "False") != 0);
         names[n++] = call->result;
     }
     if (n)
-        tc_note(r->env->ctx, NULL, "the mean of %s is put back, as it was in PyTorch",
-                tc_quote_list(r->env->ctx, names, n));
+        tc_note(r->env->ctx, NULL, "the mean of %s is restored, as in PyTorch", tc_quote_list(r->env->ctx, names, n));
     return TC_OK;
 }

@@ -1,10 +1,9 @@
-/* restore_smoothing.c: the label smoothing of PyTorch's cross entropy, which the dynamo exporter leaves out. The call
- * tells: `cross_entropy_loss(%x, %labels, %weight, 1, -100, 0.1)`. With e for the smoothing and C classes the loss is
+/* restore_smoothing.c: the label smoothing of PyTorch's cross entropy, which the dynamo exporter omits. The call
+ * shows it: `cross_entropy_loss(%x, %labels, %weight, 1, -100, 0.1)`. With smoothing e and C classes the loss is
  *
  *   (1 - e) nll + e / C sum over classes of -w log_softmax(x)
- *
- * in which labels that are ignored count for nothing, and a mean divides both parts by the same: the number of labels,
- * or the sum of their weights. */
+ * Ignored labels contribute nothing, and a mean divides both parts by the same number: that of the labels, or the
+ * sum of their weights. */
 #include "restore_nodes.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 enum { SMOOTHING = 5, SCORES = 0, LABELS = 1, WEIGHTS = 2, CLASS_AXIS = 1 }; /* of the call; of ONNX's operands; of x */
 
 typedef struct smoothing {
-    tc_restore_nodes nodes; /* behind the loss */
+    tc_restore_nodes nodes; /* after the loss */
     tc_node *loss;
     tc_dtype dtype;
     double share; /* e */
@@ -43,7 +42,7 @@ static tc_value *add_along_classes(smoothing *s, tc_value *weights, int rank) {
     return add(s, "Reshape", weights, tc_constant(graph, "class_weights_shape", shape), NULL);
 }
 
-/* For each label, the mean over classes of -w log_softmax(x); 0 where it is ignored. */
+/* For each label, the mean over classes of -w log_softmax(x); 0 if it is ignored. */
 static tc_value *add_uniform(smoothing *s) {
     tc_value *scores = tc_input(s->loss, SCORES), *weights = tc_input(s->loss, WEIGHTS);
     const int64_t axis = CLASS_AXIS;
@@ -57,7 +56,7 @@ static tc_value *add_uniform(smoothing *s) {
     return add(s, "Where", s->ignored, s->zero, add(s, "Neg", mean, NULL, NULL));
 }
 
-/* What a mean divides by. */
+/* The divisor of a mean. */
 static tc_value *add_divisor(smoothing *s) {
     tc_value *labels = tc_input(s->loss, LABELS), *weights = tc_input(s->loss, WEIGHTS), *each = NULL;
     if (weights) {
@@ -89,8 +88,8 @@ static void put_back(smoothing *s) {
     tc_node_set_output(tc_restore_add_node(&s->nodes, "Add", plain, uniform, NULL), 0, result);
 }
 
-/* Labels that are probabilities of classes (soft_labels.h) are smoothed themselves, in front of the loss:
- * (1 - e) t + e / C. */
+/* Labels that are probabilities of classes (soft_labels.h) are smoothed themselves, before the loss: (1 - e) t + e /
+ * C. */
 static bool smooth_labels(smoothing *s) {
     tc_value *labels = tc_input(s->loss, LABELS);
     const tc_type *type = labels->type->rank > CLASS_AXIS ? labels->type : tc_input(s->loss, SCORES)->type;
@@ -116,24 +115,24 @@ tc_status tc_restore_smoothing(tc_restore *r) {
         if (!tc_torch_call_is(call, "aten.cross_entropy_loss") || !(share > 0 && share <= 1) || !loss)
             continue;
         const tc_value *scores = tc_input(loss, SCORES);
-        smoothing s = {.nodes = tc_restore_behind(r, loss, "smoothing"),
+        smoothing s = {.nodes = tc_restore_after(r, loss, "smoothing"),
                        .loss = loss,
                        .dtype = tc_value_dtype(scores),
                        .share = share};
-        bool told = tc_dtype_is_float(s.dtype) && tc_value_rank(scores) > CLASS_AXIS &&
-                    tc_value_dtype(tc_input(loss, LABELS)) != TC_UNDEFINED;
-        if (told && tc_dtype_is_float(tc_value_dtype(tc_input(loss, LABELS))))
-            told = smooth_labels(&s);
-        else if (told)
+        bool known = tc_dtype_is_float(s.dtype) && tc_value_rank(scores) > CLASS_AXIS &&
+                     tc_value_dtype(tc_input(loss, LABELS)) != TC_UNDEFINED;
+        if (known && tc_dtype_is_float(tc_value_dtype(tc_input(loss, LABELS))))
+            known = smooth_labels(&s);
+        else if (known)
             put_back(&s);
-        if (!told)
-            TC_TRY(tc_restore_refuse(r, loss, "PyTorch's label_smoothing is not in the file",
-                                     "write it out: log_softmax, nll_loss and a mean"));
+        if (!known)
+            TC_TRY(tc_restore_refuse(r, loss, "the file lacks PyTorch's label_smoothing",
+                                     "write it with log_softmax, nll_loss and a mean"));
         names[n] = call->result;
-        n += told;
+        n += known;
     }
     if (n)
-        tc_note(r->env->ctx, NULL, "label smoothing of %s is put back, as it was in PyTorch",
+        tc_note(r->env->ctx, NULL, "label smoothing of %s is restored, as in PyTorch",
                 tc_quote_list(r->env->ctx, names, n));
     return TC_OK;
 }

@@ -1,11 +1,12 @@
-/* restore_stop.c: where PyTorch detaches a value. Without the exporter's optimizer that is an Identity whose call is
- * `aten.detach`. With it, the Identity is gone, and its readers read the value itself; their calls still say %detach:
+/* restore_stop.c: finds the values that PyTorch detaches. Without the exporter's optimizer, a detach is an Identity
+ * whose call is `aten.detach`. With it, the Identity is removed, and its readers read the value itself; their calls
+ * still say %detach:
  *
  *   Mul(relu, val_0)      %mul = call_function[target=torch.ops.aten.mul.Tensor](args = (%detach, 0.5))
- *
- * A call becomes one node or several. The values that these read from outside are matched with the names in the call;
- * what no other name stands for is what was detached. Where that cannot be told, the export is refused: the gradient
- * would be another one, in silence. A detach whose readers were removed, too, leaves no trace (--stop=VALUE). */
+ * A call becomes one node or several. The values that these read from outside are matched with the names in the
+ * call; values that match no other name are the detached ones. If this cannot be decided, the export is refused,
+ * because the gradient would be silently wrong. A detach whose readers were removed, too, leaves no trace
+ * (--stop=VALUE). */
 #include "restore_stop.h"
 #include "compiler/ir/ops.h"
 #include "passes/autodiff/stop_gradient.h"
@@ -23,9 +24,10 @@ typedef struct reader {
     const tc_words *words;
     bool *matched;               /* by word: a value from outside has this name */
     tc_map *by_word, *by_target; /* -> places */
-    tc_use **unnamed; /* uses of values from outside that may carry a gradient and have no name in the call */
+    tc_use **unnamed; /* uses of values from outside that may carry a gradient and whose name the call lacks */
     size_t n_unnamed, cap_unnamed;
-    tc_node *reading; /* the one node that reads what may carry a gradient from outside; NULL: several do */
+    tc_node
+        *reading; /* the only node that reads values from outside that may carry a gradient; NULL: there are several */
     size_t n_readers; /* such uses */
 } reader;
 
@@ -48,7 +50,7 @@ bool tc_is_present(const tc_stops *s, const char *name) {
     return tc_map_get(s->r->by_result, name) || tc_map_get(s->r->graph->names, name) || input_named(s, name);
 }
 
-/* How often each name is read; a call that reads one twice counts once. */
+/* How often each name is read; two reads by one call count once. */
 static void count_mentions(tc_stops *s) {
     const tc_torch_signature *signature = s->r->signature;
     tc_map *last = tc_map_create(s->r->arena); /* name -> the last call that reads it */
@@ -79,7 +81,7 @@ static tc_stops read_names(tc_restore *r) {
     return s;
 }
 
-/* --- what a call's nodes read ----------------------------------------------------------------- */
+/* --- operands of a call's nodes --------------------------------------------------------------- */
 bool tc_may_carry(const tc_value *value) {
     tc_dtype dtype = value->init ? value->init->dtype : tc_value_dtype(value);
     return (dtype == TC_UNDEFINED || tc_dtype_is_float(dtype)) &&
@@ -108,14 +110,14 @@ static const char *input_word(const tc_restore *r, const tc_value *value) {
     return "";
 }
 
-/* The initializer was made of this parameter alone: transposed, say. */
+/* The initializer was folded from this parameter alone, perhaps transposed. */
 static bool is_made_of(const tc_stops *s, const tc_value *value, const tc_torch_input *input) {
     size_t n = 0;
     const char **names = value->init ? tc_torch_folded_from(s->r->arena, value, &n) : NULL;
     return n == 1 && strcmp(names[0], input->target) == 0;
 }
 
-/* The value is what the name means in calls. */
+/* The value is the meaning of the name in calls. */
 static bool stands_for(const tc_stops *s, const char *name, const tc_value *value) {
     const tc_torch_input *input = input_named(s, name);
     if (strcmp(value->name, name) == 0)
@@ -167,7 +169,7 @@ static bool match_places(reader *d, const tc_map *map, const char *key) {
     return p != NULL;
 }
 
-/* What stands_for() says of all words: whether it is true of any. */
+/* Whether stands_for() is true for any word. */
 static bool match(reader *d, const tc_value *value) {
     const tc_restore_call *call = value->is_input ? NULL : tc_call_of(d->s, value->producer);
     size_t n = 0;
@@ -183,7 +185,8 @@ static bool match(reader *d, const tc_value *value) {
     return any;
 }
 
-/* Matches what the nodes read from outside; what has no name in the call and may carry a gradient is listed. */
+/* Matches the values that the nodes read from outside; lists those that may carry a gradient and whose name the call
+ * lacks. */
 static void read_outside(reader *d) {
     for (size_t i = 0; i < d->call->n; i++) {
         tc_node *node = d->call->nodes[i];
@@ -210,7 +213,7 @@ static void stop_use(const reader *d, tc_use *use) {
     tc_node_set_input(use->user, use->index, tc_stopped(d->s->r->env, use->value));
 }
 
-/* Where one node reads all that the call names, in its order. */
+/* If one node reads all values that the call names, in its order. */
 static bool stop_by_place(const reader *d) {
     tc_node *node = d->reading;
     if (!node || node->n_inputs != d->words->n)
@@ -227,18 +230,18 @@ static bool stop_by_place(const reader *d) {
 static tc_status refuse(const reader *d, const char *word) {
     const tc_restore *r = d->s->r;
     const char *text = tc_arena_printf(r->arena,
-                                       "PyTorch reads the detached value %%%s here, and the exporter's optimizer left "
-                                       "no sign of which operand that is",
+                                       "PyTorch reads the detached value %%%s here, but after the exporter's "
+                                       "optimizer the file does not show which operand that is",
                                        tc_quote(r->env->ctx, word));
     return tc_restore_refuse(r, d->call->nodes[0], text, "export with optimize=False");
 }
 
-/* What the names that stand for nothing that is read say. */
+/* The names in the call that match no value that is read. */
 typedef struct missing {
     const char *detach;  /* one of them; NULL: none */
     size_t n_detached;   /* different ones */
-    const char *present; /* a name that the file has: what read it was merged with another call's nodes */
-    bool others;         /* one that it has not: an operation that was removed */
+    const char *present; /* a name that the file has: its reader was merged with another call's nodes */
+    bool others;         /* one that it lacks: the operation was removed */
 } missing;
 
 static missing find_missing(const reader *d) {
@@ -258,7 +261,7 @@ static missing find_missing(const reader *d) {
     return m;
 }
 
-/* Just the detached values have no name: as many as there are, beside constants. */
+/* Exactly the detached values have no name: their number matches, not counting constants. */
 static bool is_all_detached(const reader *d, const missing *m) {
     size_t n = 0, constants = 0;
     for (size_t i = 0; i < d->n_unnamed; i++) {
@@ -305,7 +308,7 @@ static void restore_detach(const tc_restore *r, const tc_restore_call *call) {
 }
 
 /* `since`: the id of the first stop of this pass. */
-static void tell(const tc_restore *r, uint32_t since) {
+static void report(const tc_restore *r, uint32_t since) {
     const char **names = TC_NEW_ARRAY(r->arena, const char *, r->env->summary->stops + (size_t)1);
     size_t n = 0;
     TC_FOR_NODES(node, r->graph)
@@ -316,7 +319,7 @@ static void tell(const tc_restore *r, uint32_t since) {
                 tc_quote_list(r->env->ctx, names, n));
 }
 
-/* Some call reads a detached value that is not in the file. */
+/* Whether some call reads a detached value that is not in the file. */
 static bool has_lost_detach(const tc_stops *s) {
     const void *name;
     void *count;
@@ -343,7 +346,7 @@ tc_status tc_restore_stop(tc_restore *r) {
         else
             status = restore_reader(&s, &r->calls[i]);
     }
-    tell(r, since);
+    report(r, since);
     if (status == TC_OK)
         tc_tell_no_grad(&s);
     return status;

@@ -13,7 +13,7 @@ struct tc_table_rows {
     size_t bytes, element;
     const void **rows;
     size_t n, cap;
-    tc_map *by_hash; /* -> entry; a hash in the place of a pointer, never 0 */
+    tc_map *by_hash; /* -> entry; a hash as the key, never 0 */
 };
 
 tc_table_rows *tc_table_rows_create(tc_arena *arena, tc_dtype dtype, size_t row_elements) {

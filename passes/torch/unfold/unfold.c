@@ -1,11 +1,10 @@
-/* unfold.c: parameters that the dynamo exporter computed with (optimize=True) become initializers again, with nodes for
- * what was computed: trained as it stands in the file, a class token that was expanded to a batch of two would be two
- * tokens, and the logarithm of a scale would be the scale.
- *
- * What stands in for a parameter is let be where it holds the parameter's own elements, in whatever layout: its
- * gradient is the parameter's. So is a part of a table that has each row once. What cannot be undone stops the
- * compilation, unless the loss does not depend on it or the command line names it: trained in silence, it would not be
- * what PyTorch trains. Weights that are not there (the file alone was given) are taken for what their names say. */
+/* unfold.c: turns initializers that the dynamo exporter computed from parameters (optimize=True) back into the
+ * parameters, and adds nodes for the computation. Trained as in the file, a class token that was expanded to a batch
+ * of two would become two tokens, and the logarithm of a scale would be trained as the scale.
+ * An initializer that holds the parameter's own elements stays, whatever its layout, because its gradient is the
+ * parameter's. So does a part of a table that has each row once. A computation that cannot be undone stops the
+ * compilation, unless the loss does not depend on it or the command line names it: silently training the initializer
+ * would differ from PyTorch. If the weights are missing (only the file was given), their names decide. */
 #include "passes/weights/trainable.h"
 #include "unfold.h"
 #include "compiler/shape/shape.h"
@@ -17,7 +16,7 @@ void tc_unfold_tell(const tc_unfold *u, tc_findings *to, const char *text) {
         to->text = tc_arena_printf(u->env->ctx->arena, "%s%s%s", to->text ? to->text : "", to->text ? ", " : "", text);
 }
 
-const char *tc_unfold_told(const tc_unfold *u, const tc_findings *from) {
+const char *tc_unfold_list(const tc_unfold *u, const tc_findings *from) {
     return from->n > TC_LIST_FEW
                ? tc_arena_printf(u->env->ctx->arena, "%s and %zu more", from->text, from->n - TC_LIST_FEW)
                : from->text;
@@ -38,7 +37,7 @@ void tc_unfold_refuse(tc_unfold *u, const tc_standin *s, const char *why) {
         tc_arena_printf(u->scratch, "%s, made from %s (%s)", tc_quote(u->env->ctx, s->value->name), from, why));
 }
 
-/* --- nodes in the place of an initializer ----------------------------------------------------- */
+/* --- nodes that replace an initializer -------------------------------------------------------- */
 tc_value *tc_unfold_add_node(const tc_unfold *u, const char *op, tc_value *x, tc_value *y, const tc_type *type) {
     tc_node *node = tc_node_create(u->graph, "", op, y ? 2 : 1, 1);
     tc_node_set_input(node, 0, x);
@@ -82,15 +81,16 @@ void tc_unfold_put_in_place(tc_unfold *u, const tc_standin *s, tc_value *now) {
 }
 
 /* --- the pass --------------------------------------------------------------------------------- */
-/* Nothing else in the file came from its parameter. */
+/* Whether no other initializer came from its parameter. */
 static bool is_alone(const tc_unfold *u, const tc_standin *s) {
     return !tc_unfold_parameter_of(u, s->target) && s->first == s && !s->next;
 }
 
-/* Some elements, which ones is not known: trained as they are where nothing else holds elements of the parameter. */
+/* A subset of the elements, which ones is not known: trained as it is if no other initializer holds elements of the
+ * parameter. */
 static void keep_slice(tc_unfold *u, const tc_standin *s) {
     if (!is_alone(u, s))
-        return tc_unfold_refuse(u, s, "other parts of it are there, too");
+        return tc_unfold_refuse(u, s, "the file has other parts of it, too");
     tc_torch_set_name(u->env, s->value->name, s->target, TC_TORCH_ROWS);
     tc_unfold_tell(u, &u->parts,
                    tc_arena_printf(u->scratch, "%s (as %s)", tc_quote(u->env->ctx, s->target),
@@ -99,7 +99,7 @@ static void keep_slice(tc_unfold *u, const tc_standin *s) {
 
 static void keep_shifted(tc_unfold *u, const tc_standin *s) {
     if (!is_alone(u, s))
-        return tc_unfold_refuse(u, s, "the parameter is there, too, or computed with elsewhere");
+        return tc_unfold_refuse(u, s, "the file has the parameter, too, or another result computed from it");
     tc_torch_set_name(u->env, s->value->name, s->target, TC_TORCH_SHIFTED);
     tc_unfold_tell(u, &u->shifted,
                    tc_arena_printf(u->scratch, "%s for %s", tc_quote(u->env->ctx, s->value->name),
@@ -112,7 +112,7 @@ static void unfold_one(tc_unfold *u, const tc_standin *s) {
     if (!s->target)
         return tc_unfold_refuse(u, s, "computed from several parameters");
     if (!s->fold.known)
-        return tc_unfold_refuse(u, s, "the file does not tell how");
+        return tc_unfold_refuse(u, s, "the file does not say how");
     if (s->fold.shifted)
         keep_shifted(u, s);
     else if (s->fold.stopped)
@@ -120,7 +120,7 @@ static void unfold_one(tc_unfold *u, const tc_standin *s) {
     else if (s->fold.rows)
         tc_unfold_rows(u, s);
     else if (s->fold.part && (s->fold.n_functions || s->fold.spread))
-        tc_unfold_refuse(u, s, "a part of it, computed with");
+        tc_unfold_refuse(u, s, "computed from a part of it");
     else if (s->fold.part)
         keep_slice(u, s);
     else if (s->fold.n_functions || s->fold.spread)
@@ -130,7 +130,7 @@ static void unfold_one(tc_unfold *u, const tc_standin *s) {
 }
 
 static void link_standins(tc_unfold *u) {
-    tc_map *last = tc_map_create(u->scratch); /* of those with a target */
+    tc_map *last = tc_map_create(u->scratch); /* of the parameters with a target */
     for (size_t i = 0; i < u->n; i++) {
         tc_standin *s = &u->standins[i], *before = s->target ? tc_map_get(last, s->target) : NULL;
         s->first = before ? before->first : s;
@@ -170,32 +170,34 @@ static tc_status find_standins(tc_unfold *u, const tc_torch_signature *signature
 static tc_status report(const tc_unfold *u) {
     tc_ctx *ctx = u->env->ctx;
     if (u->undone.n)
-        tc_note(ctx, NULL, "parameters that the exporter computed with are trained themselves: %s",
-                tc_unfold_told(u, &u->undone));
+        tc_note(ctx, NULL,
+                "the exporter stored results computed from parameters; the parameters themselves "
+                "are trained: %s",
+                tc_unfold_list(u, &u->undone));
     if (u->parts.n)
-        tc_note(ctx, NULL, "of these parameters the file has only a part, which is trained: %s",
-                tc_unfold_told(u, &u->parts));
+        tc_note(ctx, NULL, "the file has only a part of these parameters, which is trained: %s",
+                tc_unfold_list(u, &u->parts));
     if (u->shifted.n)
         tc_note(ctx, NULL,
-                "parameters plus a number are trained in their place, which has the same gradients, but not the same "
-                "weight decay: %s",
-                tc_unfold_told(u, &u->shifted));
+                "the file has these parameters plus a number; the sum is trained, with the same gradients, "
+                "but another weight decay: %s",
+                tc_unfold_list(u, &u->shifted));
     if (u->biases.n)
-        tc_note(ctx, NULL, "biases that the exporter left out, being zero, are trained: %s",
-                tc_unfold_told(u, &u->biases));
+        tc_note(ctx, NULL, "biases that the exporter omitted because they were zero are trained: %s",
+                tc_unfold_list(u, &u->biases));
     if (u->projected) {
         tc_error(ctx, TC_UNSUPPORTED, u->projected,
-                 "PyTorch's layer multiplies its state by a projection (proj_size), which the exporter left out: the "
-                 "file is not what PyTorch computes");
+                 "the exporter omitted the projection (proj_size) of PyTorch's layer: the file does not "
+                 "compute the same as PyTorch");
         tc_hint(ctx, "ONNX has no such layer: write it with LSTMCell and Linear, step by step");
         return TC_UNSUPPORTED;
     }
     if (!u->lost.n)
         return TC_OK;
     tc_error(ctx, TC_UNSUPPORTED, NULL,
-             "the exporter computed with parameters and left only results in the file, which is not what PyTorch "
-             "trains: %s",
-             tc_unfold_told(u, &u->lost));
+             "the file has only results that the exporter computed from parameters; PyTorch trains the "
+             "parameters: %s",
+             tc_unfold_list(u, &u->lost));
     tc_hint(ctx, "export with optimize=False; or --train=%s trains the copy as it is, --freeze=%s does not",
             tc_quote(u->env->ctx, u->first_lost), tc_quote(u->env->ctx, u->first_lost));
     return TC_UNSUPPORTED;

@@ -1,6 +1,6 @@
-/* unfold_bias.c: biases that were zero when the model was exported. The dynamo exporter (optimize=True) drops those of
- * Gemm, Conv and ConvTranspose, as they change nothing; PyTorch trains them all the same. The node's call names them.
- */
+/* unfold_bias.c: biases that were zero when the model was exported. The dynamo exporter (optimize=True) drops those
+ * of Gemm, Conv and ConvTranspose, because they change nothing; PyTorch trains them all the same. The node's call
+ * names them. */
 #include "passes/torch/metadata/torch_calls.h"
 #include "unfold.h"
 #include <string.h>
@@ -21,9 +21,9 @@ static const struct {
     {"ConvTranspose", "aten.convolution", 2},
 };
 
-enum { BIAS = 2, CHANNELS = 1 }; /* the operand, and the axis of the result that it lies along, of all three ops */
+enum { BIAS = 2, CHANNELS = 1 }; /* the operand, and the result's axis of channels, for all three ops */
 
-/* PyTorch's name of the bias that the node does without; NULL: it has one, or never had. */
+/* PyTorch's name of the bias that the node lacks; NULL: it has one, or never had. */
 static const char *dropped_bias(const tc_unfold *u, const tc_torch_signature *signature, const tc_node *node) {
     tc_torch_call call;
     if (strcmp(node->domain, "") != 0 || tc_input(node, BIAS) || !tc_torch_call_read(u->scratch, node, &call))

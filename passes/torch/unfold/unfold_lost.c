@@ -1,13 +1,13 @@
-/* unfold_lost.c: what the file lacks of the program that was exported. With optimize=True the exporter drops what
- * changed nothing (x * exp (s) while s is 0) and stores equal results once (sigmoid (g) and 1 - sigmoid (g) while g is
- * 0). The calls that nodes keep still name what they read: a name that no node makes is a result that was merged with
- * another or dropped. Views are dropped all the time, and say nothing by themselves. */
+/* unfold_lost.c: operations of the exported program that the file lacks. With optimize=True the exporter drops
+ * operations that changed nothing (x * exp (s) while s is 0) and stores equal results once (sigmoid (g) and 1 -
+ * sigmoid (g) while g is 0). The calls of nodes still name their operands. A name without a node is a result that
+ * was merged with another or dropped. Views are dropped all the time, so their names alone show nothing. */
 #include "passes/torch/restore/restore.h"
 #include "unfold_program.h"
 #include <string.h>
 
 /* --- names ------------------------------------------------------------------------------------ */
-/* Results that hold the elements of what they were made from, or no floats. */
+/* Results that hold the elements of their operand, or no floats. */
 static const char *const views[] = {
     "t",       "transpose",       "permute",       "movedim",         "view",         "_unsafe_view", "view_as",
     "reshape", "squeeze",         "unsqueeze",     "flatten",         "unflatten",    "expand",       "expand_as",
@@ -32,7 +32,7 @@ bool tc_unfold_is_view(const char *name) {
     return is_among(name, views, TC_COUNT(views)) || tc_torch_is_constant(name);
 }
 
-/* A call in module "m.wte" that reads "m.head.weight": "m.wte.weight" is tied to that. Parts are parted later. */
+/* A call in module "m.wte" that reads "m.head.weight": "m.wte.weight" is tied to that. Parts are separated later. */
 static void read_ties(unfold_program *p, const tc_node *node, const unfold_reads *r) {
     const char *module = tc_torch_module(p->u->scratch, node);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -85,7 +85,7 @@ static unfold_program read_program(tc_unfold *u, const tc_torch_signature *signa
     return p;
 }
 
-/* --- parameters that are nowhere -------------------------------------------------------------- */
+/* --- missing parameters ----------------------------------------------------------------------- */
 static void add_known(const unfold_program *p, const tc_value *value, tc_map *known) {
     size_t n = 0;
     const char **from = tc_torch_folded_from(p->u->scratch, value, &n);
@@ -94,7 +94,7 @@ static void add_known(const unfold_program *p, const tc_value *value, tc_map *kn
         tc_map_set(known, from[i], p->u);
 }
 
-/* Neither stored, nor computed with, nor read by a call. */
+/* Neither stored, nor part of a computation, nor read by a call. */
 static tc_findings missing_parameters(const unfold_program *p) {
     tc_findings missing = {0};
     tc_map *known = tc_map_create(p->u->scratch);
@@ -111,15 +111,15 @@ static tc_findings missing_parameters(const unfold_program *p) {
     return missing;
 }
 
-/* --- initializers that stand for what was equal ----------------------------------------------- */
-/* The initializer's name, and those of what went into it. */
+/* --- initializers that stand for equal ones --------------------------------------------------- */
+/* The initializer's name, and the names that it was folded from. */
 static tc_map *names_of(const unfold_program *p, const tc_value *value) {
     tc_map *names = tc_map_create(p->u->scratch);
     add_known(p, value, names);
     return names;
 }
 
-/* The call reads the initializer by its name, or by that of a parameter that went into it. */
+/* The call reads the initializer by its name, or by the name of a parameter that it was folded from. */
 static bool names_itself(const unfold_program *p, const unfold_reads *r, const tc_map *names) {
     for (size_t i = 0; i < r->n; i++) {
         const tc_torch_input *input = tc_map_get(p->signature->by_token, r->names[i]);
@@ -136,9 +136,9 @@ static size_t times_read(const tc_node *node, const tc_value *value) {
     return n;
 }
 
-/* What a use of the initializer reads in PyTorch, where that is another result. Of two results of one operation, one
- * was merged with the other: they come from one parameter, unless some parameter is nowhere else. `out_hint`: even a
- * view, or what a node without a call reads, may be another's. */
+/* The result that a use of the initializer reads in PyTorch, if that is another one. If two results of one operation
+ * have readers, one was merged with the other; they come from one parameter, unless some parameter is missing
+ * elsewhere. `out_hint`: even a view, or an operand of a node without a call, may be another's. */
 static const char *other_of(const unfold_program *p, const tc_value *value, bool missing, bool *out_hint) {
     tc_map *names = names_of(p, value), *seen = tc_map_create(p->u->scratch);
     TC_FOR_USES(use, value) {
@@ -161,7 +161,7 @@ static const char *other_of(const unfold_program *p, const tc_value *value, bool
 }
 
 /* --- parts whose readers were merged ----------------------------------------------------------- */
-/* Counts a part for each parameter that it is read as. */
+/* Counts a part once for each parameter that it is read as. */
 static void count_part(const unfold_program *p, const tc_value *part, tc_map *parts) {
     tc_map *seen = tc_map_create(p->u->scratch);
     TC_FOR_USES(use, part) {
@@ -177,8 +177,8 @@ static void count_part(const unfold_program *p, const tc_value *part, tc_map *pa
     }
 }
 
-/* Of a Split that stands for those of several parameters, each has its readers, but for those that were merged: keys of
- * one memory in two layers of a decoder. */
+/* A Split that stands for those of several parameters: each of these has readers, unless these were merged. Example:
+ * keys of one memory in two layers of a decoder. */
 static void find_merged_parts(const unfold_program *p) {
     TC_FOR_NODES(node, p->u->graph) {
         const tc_value *whole = tc_node_is(node, "", "Split") ? tc_input(node, 0) : NULL;
@@ -198,7 +198,7 @@ static void find_merged_parts(const unfold_program *p) {
             if (tc_map_count(parts) > 1 && (uintptr_t)n < n_read)
                 tc_unfold_tell_lost(
                     p->u, whole->name,
-                    tc_arena_printf(p->u->scratch, "%s, where parts of %s are meant, too (they were equal)",
+                    tc_arena_printf(p->u->scratch, "%s, which also stands for parts of %s (they were equal)",
                                     tc_quote(p->u->env->ctx, whole->name), tc_quote(p->u->env->ctx, name)));
     }
 }
@@ -224,7 +224,7 @@ static bool any_dropped(const unfold_program *p) {
     return false;
 }
 
-/* PyTorch's loss, where it is a sum or product that no node makes: the file has an operand of it. */
+/* PyTorch's loss, if it is a sum or product without a node: the file has one of its operands. */
 static const char *dropped_loss(const unfold_program *p, const tc_value *loss) {
     size_t at = 0;
     while (at < p->u->graph->n_outputs && p->u->graph->outputs[at] != loss)
@@ -240,14 +240,14 @@ static void warn_of_loss(const unfold_program *p, const tc_value *loss) {
     if (!dropped)
         return;
     tc_warn(p->u->env->ctx, NULL,
-            "the file lacks the sum or product %s, which is PyTorch's loss: the exporter dropped a term or factor that "
-            "changed nothing, and its gradients are missing",
+            "the file lacks the sum or product %s, PyTorch's loss: the exporter dropped a term or factor "
+            "that changed nothing, and its gradients are missing",
             tc_quote(p->u->env->ctx, dropped));
-    tc_hint(p->u->env->ctx, "export with optimize=False: all that is used is there");
+    tc_hint(p->u->env->ctx, "export with optimize=False: then the file has all parameters in use");
 }
 
-/* A convolution that reads the weight came from a norm: the exporter multiplied the norm's scale into the weight, as it
- * does in evaluation mode. In training mode the pass restore has refused that. The norm's module; NULL: none. */
+/* A convolution that reads the weight came from a norm: the exporter multiplied the norm's scale into the weight, as
+ * in evaluation mode. In training mode the pass restore has refused that. The norm's module; NULL: none. */
 static const char *norm_within(const unfold_program *p, const tc_value *weight) {
     TC_FOR_USES(use, weight) {
         tc_torch_call call;
@@ -261,8 +261,8 @@ static const char *norm_within(const unfold_program *p, const tc_value *weight) 
 static void tell_other(const unfold_program *p, const tc_value *value, const char *other) {
     tc_ctx *ctx = p->u->env->ctx;
     const char *norm = norm_within(p, value), *name = tc_quote(ctx, value->name);
-    const char *text = norm ? "%s, into which the exporter folded the batch normalization %s"
-                            : "%s, which stands for %s, too (they were equal)";
+    const char *text = norm ? "%s, which includes the batch normalization %s, folded by the exporter"
+                            : "%s, which also stands for %s (they were equal)";
     tc_unfold_tell_lost(p->u, value->name,
                         tc_arena_printf(p->u->scratch, text, name, tc_quote(ctx, norm ? norm : other)));
 }
@@ -289,6 +289,6 @@ void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, cons
     tc_warn(u->env->ctx, NULL,
             "the file lacks PyTorch's parameter%s %s: not used, used under another name, or dropped by the exporter "
             "where it changed nothing",
-            missing.n == 1 ? "" : "s", tc_unfold_told(u, &missing));
-    tc_hint(u->env->ctx, "export with optimize=False: all that is used is there");
+            missing.n == 1 ? "" : "s", tc_unfold_list(u, &missing));
+    tc_hint(u->env->ctx, "export with optimize=False: then the file has all parameters in use");
 }

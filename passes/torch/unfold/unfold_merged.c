@@ -1,21 +1,20 @@
-/* unfold_merged.c: calls that the exporter merged because they gave equal results, of parameters that were equal when
- * it exported: gates of ones, biases of zeros, copies of a layer. One parameter would get the gradients of both, the
- * other none. What was merged is gone, but whoever read it still names it:
+/* unfold_merged.c: calls that the exporter merged because parameters were equal at export, and so were the results:
+ * gates of ones, biases of zeros, copies of a layer. One parameter would get the gradients of both, the other none.
+ * The merged call is missing, but its readers still name it:
  *
  *   Mul(a, x) -> mul      %mul = aten.mul.Tensor(%p_a, %x)
  *   Cos(mul)              %cos = aten.cos.default(%mul_1,)
- *
- * So a value was merged where a call reads it by a name of its kind that no node makes, or where calls read it by more
- * names than there were readers of it (num_users), views that the exporter dropped among them. What was merged computed
- * the same from the same, or from results that were merged, too, or from parameters: the way up ends at results that
- * some lost call read as well, and at parameters in whose place another one may have been read. */
+ * So a value was merged in two cases: a call reads it by a name of its kind without a node; or calls read it by more
+ * names than it has readers in the program (num_users), including views that the exporter dropped. The merged call
+ * computed the same operation from the same operands, or from results that were merged, too, or from parameters. The
+ * search upwards ends at results that some lost call read as well, and at parameters that may stand for another one. */
 #include "passes/torch/metadata/torch_operands.h"
 #include "unfold_program.h"
 #include <string.h>
 
 enum {
-    FAR = 16,           /* nodes without a call, one behind the other */
-    MOST_MERGED = 1024, /* elements of what the exporter merges */
+    FAR = 16,           /* nodes without a call, one after the other */
+    MOST_MERGED = 1024, /* elements of values that the exporter merges */
 };
 
 typedef struct merges {
@@ -23,11 +22,11 @@ typedef struct merges {
     const tc_findings *missing;
     tc_map
         *names; /* value -> the names by which calls read it, and the calls that read it by its own ("%" and these) */
-    tc_map *merged; /* value -> the name of the other result that it stands for */
-    tc_map *loose;  /* values of these that are views of one lost view, or were merged */
-    tc_map *known;  /* initializer -> another parameter, in whose place a call reads it */
-    tc_map *seen;   /* nodes on some way up */
-    tc_map *told;   /* initializers */
+    tc_map *merged;   /* value -> the name of the other result that it stands for */
+    tc_map *loose;    /* values of these that are views of one lost view, or were merged */
+    tc_map *known;    /* initializer -> another parameter that a call reads through it */
+    tc_map *seen;     /* nodes visited upwards */
+    tc_map *reported; /* initializers */
     const tc_torch_input *last_missing, *last_unread; /* of the signature: a parameter; or of another kind */
     tc_value **found;
     size_t n_found, cap_found;
@@ -37,7 +36,7 @@ static const unfold_reads *call_of(const merges *m, const tc_node *node) {
     return node ? tc_map_get_ptr(m->p->by_node, node) : NULL;
 }
 
-/* The call that gave the value, behind nodes without one, as the Split in the place of a chunk. */
+/* The call that made the value, skipping nodes without one, such as a Split that replaces a chunk. */
 static const unfold_reads *source_of(const merges *m, const tc_value *value) {
     for (int i = 0; value && value->producer && i < FAR; i++) {
         const unfold_reads *r = call_of(m, value->producer);
@@ -55,8 +54,8 @@ static bool reads_name(const unfold_reads *r, const char *name) {
     return false;
 }
 
-/* --- by which names values are read ------------------------------------------------------------ */
-/* A float that the call of the node reads, not one that its own nodes hand on; those of one operand are looked through:
+/* --- names by which values are read ------------------------------------------------------------ */
+/* A float that the node's call reads, not an internal result of the call. Nodes with one operand are skipped:
  * Concat(Unsqueeze(mul), Unsqueeze(mul)) reads mul twice. NULL: none. */
 static tc_value *read_from_outside(const merges *m, const tc_node *node, uint32_t index, const unfold_reads *r) {
     tc_value *value = tc_input(node, index);
@@ -90,10 +89,10 @@ static void add_merged(merges *m, tc_value *value, const char *other) {
     m->found[m->n_found++] = value;
 }
 
-/* An operand of a node, and how its call names it. */
+/* An operand of a node, and its name in the call. */
 typedef struct operand {
     tc_value *value;
-    bool named, again; /* by its own name; another operand is the same */
+    bool named, again; /* by its own name; another operand is the same value */
 } operand;
 
 static bool is_of_kind(const merges *m, const tc_value *value, const char *name) {
@@ -102,8 +101,8 @@ static bool is_of_kind(const merges *m, const tc_value *value, const char *name)
     return tc_torch_same_stem(value->name, name) || tc_torch_same_stem(source_of(m, value)->result, name);
 }
 
-/* Names that the file has nothing for go to operands of their kind, which are merged, unless a sum or product was
- * dropped; what is left, views that were dropped, to the operands without a name, in their order. */
+/* Names without a value in the file are assigned to operands of their kind, which were merged, unless a sum or
+ * product was dropped. The rest, views that were dropped, goes to the operands without a name, in their order. */
 static void name_operands(merges *m, const unfold_reads *r, const operand *operands, size_t n) {
     size_t unnamed = 0, lost = 0, at = 0;
     const char **names = TC_NEW_ARRAY(m->p->u->scratch, const char *, r->n + 1);
@@ -150,7 +149,7 @@ static void read_operands(merges *m, const tc_node *node, const unfold_reads *r)
     name_operands(m, r, operands, n);
 }
 
-/* What the program returns, and the loss above all, is read, too. */
+/* Outputs of the program, above all the loss, count as read. */
 static void read_outputs(merges *m) {
     const tc_torch_signature *s = m->p->signature;
     for (size_t i = 0; i < s->n_outputs && i < m->p->u->graph->n_outputs; i++) {
@@ -168,7 +167,7 @@ static void read_outputs(merges *m) {
     }
 }
 
-/* More names than readers: some of them were merged. Parts behind a Split have one each. */
+/* More names than readers: some readers were merged. Parts after a Split have one each. */
 static void count_names(merges *m, tc_value *value, const tc_map *names) {
     const unfold_reads *r = call_of(m, value->producer);
     const void *name, *other = NULL;
@@ -196,7 +195,7 @@ static void find_by_counts(merges *m) {
         count_names(m, (tc_value *)(uintptr_t)value, names);
 }
 
-/* --- what else was read there ------------------------------------------------------------------ */
+/* --- other values read there ------------------------------------------------------------------- */
 static const char *leaf_of(const char *target) {
     const char *dot = strrchr(target, '.');
     return dot ? dot + 1 : target;
@@ -207,7 +206,7 @@ static const tc_torch_input *stored_input(const merges *m, const char *token) {
     return input && input->target && input->kind != TC_TORCH_INPUT ? input : NULL;
 }
 
-/* Each parameter that the call reads is nowhere in the module of that name: "m.fc." */
+/* Each parameter that the call reads is missing in the module of that name: "m.fc." */
 static bool has_all(const merges *m, const unfold_reads *r, const char *module, size_t n_module) {
     bool any = false;
     for (size_t i = 0; i < r->n; i++) {
@@ -232,7 +231,7 @@ static bool module_is_missing(const merges *m, const unfold_reads *r) {
     return false;
 }
 
-/* Some parameter that is nowhere, or, `buffers`, something else, may have been read in the initializer's place: of
+/* Whether some missing parameter, or, for `buffers`, another value, may have been read through the initializer. Of
  * equal tensors the exporter keeps the first one; of the names of a tied parameter the file has the last. */
 static bool stands_for_missing(const merges *m, const tc_value *weight, bool buffers) {
     const tc_torch_input *own = tc_map_get(m->p->signature->by_target, weight->name);
@@ -253,7 +252,7 @@ static void find_last(merges *m) {
     }
 }
 
-/* A call that is there reads the initializer in the place of an input that is stored as it. */
+/* An existing call reads the initializer for another input that is stored as it. */
 static void read_known(merges *m, tc_torch_program *program, const tc_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const tc_value *value = tc_input(node, i);
@@ -265,23 +264,23 @@ static void read_known(merges *m, tc_torch_program *program, const tc_node *node
     }
 }
 
-/* --- the way up -------------------------------------------------------------------------------- */
-static void tell(merges *m, const tc_value *merged, const tc_value *weight, const char *why, bool refuse) {
+/* --- upwards ----------------------------------------------------------------------------------- */
+static void report(merges *m, const tc_value *merged, const tc_value *weight, const char *why, bool refuse) {
     tc_ctx *ctx = m->p->u->env->ctx;
     const char *name = tc_quote(ctx, source_of(m, merged)->result),
                *other = tc_quote(ctx, tc_map_get_ptr(m->merged, merged));
-    tc_map_set_ptr(m->told, weight, m);
+    tc_map_set_ptr(m->reported, weight, m);
     if (refuse) {
         tc_unfold_tell_lost(
             m->p->u, weight->name,
-            tc_arena_printf(m->p->u->scratch, "%s, which stands for %s, too (they were equal%s)", name, other, why));
+            tc_arena_printf(m->p->u->scratch, "%s, which also stands for %s (they were equal%s)", name, other, why));
         return;
     }
     tc_warn(ctx, NULL,
-            "the exporter made one result of two equal ones: %s stands for %s, too; if PyTorch computes that of "
-            "something else than %s, the gradient of %s is not PyTorch's",
+            "the exporter merged two equal results: %s also stands for %s; if PyTorch computes that one from "
+            "another value than %s, the gradient of %s differs from PyTorch's",
             name, other, tc_quote(ctx, weight->name), tc_quote(ctx, weight->name));
-    tc_hint(ctx, "export with optimize=False: nothing is merged there");
+    tc_hint(ctx, "export with optimize=False: then nothing is merged");
 }
 
 static bool is_uniform(const merges *m, const tc_tensor *tensor) {
@@ -293,28 +292,28 @@ static bool is_uniform(const merges *m, const tc_tensor *tensor) {
     return data && tensor->count <= MOST_MERGED;
 }
 
-/* What the node reads of the initializer may be another one's. */
+/* The node may mean another value than the initializer. */
 static void judge(merges *m, const tc_value *merged, const tc_node *node, const tc_value *weight) {
     const unfold_reads *r = call_of(m, node);
     const char *known = tc_map_get_ptr(m->known, weight);
     tc_ctx *ctx = m->p->u->env->ctx;
     if (weight->learned != TC_LEARNED_YES || !tc_flow_has(m->p->flow, weight, TC_FLOW_REACHES) ||
-        tc_map_get_ptr(m->told, weight) || tc_is_asked_as_stored(m->p->u->env, weight->name))
+        tc_map_get_ptr(m->reported, weight) || tc_is_asked_as_stored(m->p->u->env, weight->name))
         return;
     if (known)
-        tell(m, merged, weight,
-             tc_arena_printf(m->p->u->scratch, ", as %s and %s", tc_quote(ctx, weight->name), tc_quote(ctx, known)),
-             true);
+        report(m, merged, weight,
+               tc_arena_printf(m->p->u->scratch, ", as %s and %s", tc_quote(ctx, weight->name), tc_quote(ctx, known)),
+               true);
     else if (module_is_missing(m, r) || (!tc_map_get_ptr(m->loose, merged) && stands_for_missing(m, weight, false)))
-        tell(m, merged, weight,
-             tc_arena_printf(m->p->u->scratch, ", and %s %s nowhere", tc_unfold_told(m->p->u, m->missing),
-                             m->missing->n == 1 ? "is" : "are"),
-             true);
+        report(m, merged, weight,
+               tc_arena_printf(m->p->u->scratch, ", and %s %s nowhere", tc_unfold_list(m->p->u, m->missing),
+                               m->missing->n == 1 ? "is" : "are"),
+               true);
     else if (stands_for_missing(m, weight, true) || (!m->missing->n && is_uniform(m, weight->init)))
-        tell(m, merged, weight, "", false);
+        report(m, merged, weight, "", false);
 }
 
-/* Some lost call read the result, too: what was merged with the reader read it, and not another one. */
+/* Some lost call read the result, too: the call merged with the reader read it, and not another one. */
 static bool is_shared(const merges *m, const unfold_reads *r, const tc_value *value) {
     const unfold_reads *made = call_of(m, value->producer);
     const tc_map *names = tc_map_get_ptr(m->names, value);
@@ -345,7 +344,7 @@ static void go_up(merges *m, const tc_value *merged) {
 
 void tc_unfold_find_merged(const unfold_program *p, const tc_findings *missing) {
     merges m = {.p = p, .missing = missing};
-    tc_map **maps[] = {&m.names, &m.merged, &m.loose, &m.known, &m.seen, &m.told};
+    tc_map **maps[] = {&m.names, &m.merged, &m.loose, &m.known, &m.seen, &m.reported};
     for (size_t i = 0; i < TC_COUNT(maps); i++)
         *maps[i] = tc_map_create(p->u->scratch);
     tc_torch_program *program = tc_torch_program_read(p->u->scratch, p->u->graph);

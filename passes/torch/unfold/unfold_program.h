@@ -1,5 +1,5 @@
-/* unfold_program.h: the calls of a file as `unfold` looks for what the exporter lost or merged: which names they read,
- * and which of those the file has. */
+/* unfold_program.h: the calls of a file, for finding operations that the exporter lost or merged: the names that
+ * they read, and whether the file has them. */
 #ifndef TC_UNFOLD_PROGRAM_H
 #define TC_UNFOLD_PROGRAM_H
 #include "passes/torch/metadata/torch_calls.h"
@@ -20,16 +20,16 @@ typedef struct unfold_program {
     tc_map *made;    /* names that the file has: results of calls and nodes, inputs, initializers */
     tc_map *by_node; /* -> unfold_reads */
     tc_map *read;    /* names that calls read */
-    tc_map *other;   /* parameters in whose place their module reads another one: ties */
-    tc_map *missing; /* names of parameters that are nowhere */
+    tc_map *other;   /* parameters that a module reads through another one: ties */
+    tc_map *missing; /* names of missing parameters */
 } unfold_program;
 
-/* The result has the elements of what it was made from, or no floats. unfold_lost.c */
+/* The result has the elements of its operand, or no floats. unfold_lost.c */
 bool tc_unfold_is_view(const char *name);
-/* The result is an operand of its call where the other one is 0 or 1: the exporter drops the call. unfold_lost.c */
+/* If the other operand is 0 or 1, the result equals an operand of its call, and the exporter drops the call.
+ * unfold_lost.c */
 bool tc_unfold_may_be_dropped(const char *name);
-/* Looks for calls that were merged with calls on other parameters: an error, or a warning where the file leaves open
- * what the others were. What was merged counts as made from then on. `missing`: the text of all parameters that are
- * nowhere. unfold_merged.c */
+/* Looks for calls that were merged with calls on other parameters: an error, or a warning if the file does not show
+ * the others. Merged results then count as present. `missing`: the text of all missing parameters. unfold_merged.c */
 void tc_unfold_find_merged(const unfold_program *p, const tc_findings *missing);
 #endif

@@ -1,12 +1,11 @@
-/* unfold_recurrent.c: the weights of recurrent layers. PyTorch has a parameter for each layer, direction and kind, with
- * gates in its own order; ONNX's op takes all directions of a layer as one operand, gates in another order. With
- * optimize=True the exporter computes those operands. The node's call lists the parameters, so each becomes an
- * initializer again, and nodes put the gates in order and the directions side by side:
+/* unfold_recurrent.c: the weights of recurrent layers. PyTorch has a parameter for each layer, direction and kind,
+ * with gates in its own order. ONNX's op takes all directions of a layer as one operand, with gates in another
+ * order. With optimize=True the exporter computes those operands. The node's call lists the parameters, so each
+ * becomes an initializer again, and nodes reorder the gates and combine the directions:
  *
  *   weight_ih_l0, weight_ih_l0_reverse -> Split, Split -> Concat -> Reshape: W
- *
- * PyTorch's RNN and its cells are linear layers in the file. Of their first step, the product with a state of zeros is
- * folded, and what is left is the bias, once for each item. */
+ * PyTorch's RNN and its cells are linear layers in the file. In their first step, the product with a state of zeros
+ * is folded into the bias, once for each item. */
 #include "passes/weights/trainable.h"
 #include "passes/torch/metadata/torch_calls.h"
 #include "unfold.h"
@@ -18,7 +17,7 @@ enum { PARAMETERS = 2, HAS_BIASES = 3, LAYERS = 4, TWO_DIRECTIONS = 7 }; /* argu
 typedef struct cell_row {
     const char *op, *operation;
     int gates;
-    int from[MOST_GATES]; /* which gate of PyTorch's is number i of ONNX's */
+    int from[MOST_GATES]; /* the number of PyTorch's gate for gate i of ONNX */
 } cell_row;
 
 static const cell_row cells[] = {
@@ -48,14 +47,14 @@ static size_t number_of(const char *text) {
 
 static bool is_true(const char *text) { return text && strcmp(text, "True") == 0; }
 
-/* How many nodes the walk has met of the call before: one of several layers makes a node for each, in their order. */
+/* The number of nodes of the call so far: a call of several layers makes a node for each, in their order. */
 static size_t layer_number(tc_map *met, const char *result) {
     size_t n = (size_t)(uintptr_t)tc_map_get(met, result);
     tc_map_set(met, result, (void *)(uintptr_t)(n + 1));
     return n;
 }
 
-/* False: the node is no recurrent layer whose call tells its parameters. */
+/* False: the node is no recurrent layer whose call shows its parameters. */
 static bool read_layer(tc_unfold *u, const tc_torch_signature *signature, tc_map *met, tc_node *node, layer *out) {
     tc_torch_call call;
     size_t n;
@@ -71,7 +70,7 @@ static bool read_layer(tc_unfold *u, const tc_torch_signature *signature, tc_map
     out->directions = is_true(call.args[TWO_DIRECTIONS]) ? 2 : 1;
     out->kinds = is_true(call.args[HAS_BIASES]) ? 4 : 2;
     size_t each = out->directions * out->kinds;
-    if (n > 0 && n == layers * (each + out->directions)) /* one more of each direction */
+    if (n > 0 && n == layers * (each + out->directions)) /* one more for each direction */
         u->projected = node;
     if (number >= layers || n != layers * each)
         return false;
@@ -85,7 +84,7 @@ static bool read_layer(tc_unfold *u, const tc_torch_signature *signature, tc_map
     return true;
 }
 
-/* --- a parameter again ------------------------------------------------------------------------ */
+/* --- a parameter from its operand ------------------------------------------------------------- */
 
 /* A block of the operand's rows with gates in PyTorch's order: [gates hidden, columns], or [gates hidden]. */
 static tc_tensor *reordered(const tc_unfold *u, const cell_row *cell, const tc_tensor *operand, const char *block,
@@ -99,7 +98,7 @@ static tc_tensor *reordered(const tc_unfold *u, const cell_row *cell, const tc_t
     return tensor;
 }
 
-/* The parameter as an initializer; NULL: one of that name is there with other numbers. */
+/* The parameter as an initializer; NULL: one of that name exists with other numbers. */
 static tc_value *parameter_for(const tc_unfold *u, const char *target, tc_tensor *tensor) {
     tc_value *there = tc_unfold_parameter_of(u, target);
     if (!there)
@@ -110,7 +109,7 @@ static tc_value *parameter_for(const tc_unfold *u, const char *target, tc_tensor
     return same ? there : NULL;
 }
 
-/* Puts a node of these operands before `where`. */
+/* Puts a node with these operands before `where`. */
 static tc_node *put_node(const tc_unfold *u, tc_node *where, const char *op, tc_value *const *operands, size_t n,
                          uint32_t n_results) {
     tc_node *node = tc_node_create(u->graph, "", op, (uint32_t)n, n_results);
@@ -157,14 +156,14 @@ static tc_value *join(const tc_unfold *u, tc_node *where, const tc_value *operan
 
 /* --- an operand ------------------------------------------------------------------------------- */
 
-/* Initializers that the exporter computed; a parameter that is read as it is needs nothing. */
+/* Initializers that the exporter computed; a parameter that is read directly needs nothing. */
 static bool is_folded(const tc_unfold *u, const tc_torch_signature *signature, const tc_value *value, int rank) {
     return value && value->init && value->learned == TC_LEARNED_YES && !value->is_input && !value->n_graph_outputs &&
            value->init->rank == rank && tc_torch_kind_of(signature, value) == TC_TORCH_UNKNOWN &&
            !tc_is_asked_as_stored(u->env, value->name) && tc_tensor_peek(u->graph->model, value->init);
 }
 
-/* The operand's initializer goes if nobody else reads it. */
+/* The operand's initializer is removed if it has no other reader. */
 static void put_operand(tc_unfold *u, const layer *l, uint32_t index, tc_value *now) {
     tc_value *before = tc_input(l->node, index);
     tc_node_set_input(l->node, index, now);
@@ -230,7 +229,7 @@ static bool is_zero(const tc_standin *s) {
     return data && bytes > 0 && data[0] == 0 && memcmp(data, data + 1, bytes - 1) == 0;
 }
 
-/* A linear layer, and zeros among what went in. */
+/* Whether it was folded from a linear layer and zeros. */
 static bool may_be_of_zeros(const tc_unfold *u, const tc_standin *s) {
     static const char *const makers[] = {"zeros", "new_zeros", "zeros_like"};
     size_t n;

@@ -1,11 +1,11 @@
-/* unfold_repeated.c: a parameter whose elements the exporter repeated (expand, repeat) or put through functions (exp),
- * or both, becomes an initializer under PyTorch's name, and nodes do again what was done. */
+/* unfold_repeated.c: a parameter whose elements the exporter repeated (expand, repeat) or put through functions
+ * (exp), or both, becomes an initializer under PyTorch's name, and nodes repeat the computation. */
 #include "unfold.h"
 #include <math.h>
 #include <string.h>
 
-/* --- what was repeated along axes ------------------------------------------------------------- */
-/* Every slice along the axis has the same bits. */
+/* --- elements repeated along axes ------------------------------------------------------------- */
+/* Whether every slice along the axis has the same bits. */
 static bool repeats(const tc_standin *s, int axis) {
     const tc_tensor *tensor = s->value->init;
     size_t outer = 1, inner = tc_unfold_element_bytes(s), n = (size_t)tensor->dims[axis];
@@ -24,7 +24,7 @@ static bool is_uniform(const tc_standin *s) {
            memcmp(s->data, (const char *)s->data + bytes, s->value->init->bytes - bytes) == 0;
 }
 
-/* The dims before elements were repeated, 1 along those axes. Where all elements are equal, or unknown, it is the first
+/* The dims before elements were repeated, 1 along those axes. If all elements are equal, or unknown, it is the first
  * axis, that of a batch. */
 static void single_dims(const tc_standin *s, int64_t *dims) {
     const tc_tensor *tensor = s->value->init;
@@ -33,7 +33,7 @@ static void single_dims(const tc_standin *s, int64_t *dims) {
         dims[i] = s->fold.spread && (first_only ? i == 0 : repeats(s, i)) ? 1 : tensor->dims[i];
 }
 
-/* All elements are equal, and between the first and the last axis is another one that may have been repeated. */
+/* All elements are equal, and an axis between the first and the last may have been repeated. */
 static bool may_be_any(const tc_standin *s) {
     bool any = false;
     for (int i = 1; i + 1 < s->value->init->rank; i++)
@@ -59,7 +59,7 @@ static tc_tensor *single(const tc_unfold *u, const tc_standin *s, const int64_t 
     return result;
 }
 
-/* The same of weights that are not there, along the first axis: they are where the initializer's begin. */
+/* The same for weights that are missing, along the first axis: they are the start of the initializer. */
 static tc_tensor *single_external(const tc_unfold *u, const tc_standin *s, const int64_t *dims) {
     tc_model *model = u->graph->model;
     const tc_tensor *tensor = s->value->init;
@@ -80,7 +80,7 @@ static tc_tensor *single_external(const tc_unfold *u, const tc_standin *s, const
 }
 
 /* --- functions -------------------------------------------------------------------------------- */
-enum { ROUNDING = 16 }; /* units in the last place of what may be lost on the way there and back */
+enum { ROUNDING = 16 }; /* units in the last place that may be lost on the way there and back */
 
 static double back(const tc_torch_fold *fold, tc_dtype dtype, double y) {
     for (size_t k = fold->n_functions; k-- > 0;)
@@ -94,7 +94,7 @@ static double forth(const tc_torch_fold *fold, double x) {
     return x;
 }
 
-/* Whether what the functions are undone to gives the same numbers again, but for rounding. */
+/* Whether undoing and redoing the functions gives the same numbers again, up to rounding. */
 static bool can_undo(const tc_torch_fold *fold, const tc_tensor *tensor) {
     double unit = 1;
     while (tc_round_float(tensor->dtype, 1 + unit / 2) != 1)
@@ -107,7 +107,7 @@ static bool can_undo(const tc_torch_fold *fold, const tc_tensor *tensor) {
     return true;
 }
 
-/* Settles which function came first, where the file does not tell: the order that the numbers allow. */
+/* Decides which function came first, if the file does not show it: the order that the numbers allow. */
 static bool find_order(tc_torch_fold *fold, const tc_tensor *tensor) {
     bool told = can_undo(fold, tensor);
     if (!fold->any_order)
@@ -123,7 +123,7 @@ static bool find_order(tc_torch_fold *fold, const tc_tensor *tensor) {
     return told != turned;
 }
 
-/* The initializer's parameter holds the same numbers: what went into it was this parameter as it is. */
+/* The initializer's parameter holds the same numbers: it was folded from this parameter unchanged. */
 static bool is_same(const tc_unfold *u, const tc_value *parameter, const tc_tensor *found, bool exact) {
     const void *data = tc_tensor_peek(u->graph->model, parameter->init);
     if (!data || parameter->init->count != found->count || parameter->init->dtype != found->dtype)
@@ -154,7 +154,7 @@ static bool same_dims(const tc_tensor *tensor, const int64_t *dims, int rank) {
     return tensor->rank == rank && (rank == 0 || memcmp(tensor->dims, dims, (size_t)rank * sizeof *dims) == 0);
 }
 
-/* The parameter's axes: those that were added since are left out, where they can be told from others. */
+/* The parameter's axes: those added later are removed, if they can be distinguished from others. */
 static int parameter_dims(const tc_standin *s, const int64_t *dims, int64_t *out_dims) {
     int rank = s->value->init->rank, ones = 0, n = 0;
     for (int i = 0; i < rank; i++)
@@ -166,7 +166,7 @@ static int parameter_dims(const tc_standin *s, const int64_t *dims, int64_t *out
     return n;
 }
 
-/* The parameter as an initializer; NULL where one is there that is another. */
+/* The parameter as an initializer; NULL if another one has that name. */
 static tc_value *parameter_for(const tc_unfold *u, const tc_standin *s, const tc_torch_fold *fold, tc_tensor *tensor,
                                const int64_t *dims) {
     tc_value *parameter = tc_unfold_parameter_of(u, s->target);
@@ -188,18 +188,18 @@ void tc_unfold_repeated(tc_unfold *u, const tc_standin *s) {
     if (tensor->count == 0)
         return tc_torch_set_name(u->env, s->value->name, s->target, fold.layout); /* nothing to repeat */
     if (!s->data && (fold.n_functions || !tensor->external))
-        return tc_unfold_refuse(u, s, "its weights are needed to tell and are not there");
+        return tc_unfold_refuse(u, s, "its weights are needed to decide and are missing");
     if (may_be_any(s) && !tc_unfold_parameter_of(u, s->target))
-        return tc_unfold_refuse(u, s, "its elements are all equal, so that nothing tells which were repeated");
+        return tc_unfold_refuse(u, s, "its elements are all equal, so the repeated axes cannot be found");
     single_dims(s, dims);
     tc_tensor *one = s->data ? single(u, s, dims) : single_external(u, s, dims);
     if (fold.n_functions && !find_order(&fold, one))
-        return tc_unfold_refuse(u, s, "what went in cannot be computed from it");
+        return tc_unfold_refuse(u, s, "the parameter cannot be computed from it");
     if (!fold.n_functions && same_dims(tensor, dims, tensor->rank) && !tc_unfold_parameter_of(u, s->target))
         return tc_torch_set_name(u->env, s->value->name, s->target, fold.layout); /* nothing was repeated */
     tc_value *parameter = parameter_for(u, s, &fold, one, dims), *now = parameter;
     if (!parameter)
-        return tc_unfold_refuse(u, s, "the parameter is there, too, with other numbers");
+        return tc_unfold_refuse(u, s, "the file has the parameter, too, with other numbers");
     const tc_type *type = tc_type_tensor_static(u->graph->model, tensor->dtype, tensor->rank, dims);
     if (!same_dims(parameter->init, dims, tensor->rank))
         now = tc_unfold_add_node(u, "Reshape", now, add_ints(u, "shape", dims, tensor->rank), type);

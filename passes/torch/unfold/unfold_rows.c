@@ -1,7 +1,7 @@
-/* unfold_rows.c: rows that the exporter looked up in a table (positions, token types, relative positions). A table of
- * which each row is there once, and in the file in no other way, is trained as it stands; where rows come several
- * times, training would part them: they become a table of the rows that are there, and are looked up again. Which
- * numbers those rows have in PyTorch's table is not known. */
+/* unfold_rows.c: rows that the exporter looked up in a table (positions, token types, relative positions). If the
+ * file has each row of a table once, and no other copy of it, it is trained as it is. If rows occur several times,
+ * training would change the copies independently, so they become a table of the distinct rows, which nodes look up
+ * again. The positions of those rows in PyTorch's table are not known. */
 #include "passes/weights/trainable.h"
 #include "unfold.h"
 #include "table_rows.h"
@@ -31,7 +31,7 @@ static const void *rows_along(const tc_unfold *u, const tc_standin *s, int axis)
     return moved;
 }
 
-/* How many elements the rows along the axis have, each row once. */
+/* The number of elements in the rows along the axis, with each row counted once. */
 static uint64_t distinct_elements(const tc_unfold *u, const tc_standin *s, int axis, size_t row) {
     const char *rows = rows_along(u, s, axis);
     tc_table_rows *table = tc_table_rows_create(u->scratch, s->value->init->dtype, row);
@@ -40,9 +40,9 @@ static uint64_t distinct_elements(const tc_unfold *u, const tc_standin *s, int a
     return tc_table_rows_count(table) * row;
 }
 
-/* The axis along which the fewest rows make up the tensor, as a table's rows that are looked up often do; the last one
- * where no row comes twice. Elements that come far more often than any rows were looked up one by one: then nothing
- * tells equal ones apart, and there are no rows. */
+/* The axis along which the tensor has the fewest distinct rows, because the rows of a table are looked up often; the
+ * last one if no row occurs twice. If elements occur far more often than any rows, they were looked up one by one;
+ * then equal elements cannot be distinguished, and there are no rows. */
 void tc_unfold_find_axis(const tc_unfold *u, tc_standin *s) {
     const tc_tensor *tensor = s->value->init;
     uint64_t best = tensor->count;
@@ -58,7 +58,7 @@ void tc_unfold_find_axis(const tc_unfold *u, tc_standin *s) {
     s->rows = rows_along(u, s, s->axis);
 }
 
-/* Gather (table, numbers of the rows), and the rows' axis where it was. */
+/* Gather (table, numbers of the rows), with the rows' axis at its place. */
 static tc_value *gather_rows(const tc_unfold *u, const tc_standin *s, tc_value *parameter, const tc_table_rows *table) {
     tc_model *model = u->graph->model;
     const tc_tensor *tensor = s->value->init;
@@ -117,19 +117,19 @@ static readers readers_of(const tc_unfold *u, const tc_standin *first) {
     return r;
 }
 
-/* The table's rows: those of the parameter, if it is there, else each row that a reader holds. NULL and a reason where
- * one cannot be told from another. */
+/* The table's rows: those of the parameter, if it is in the file, else each distinct row of its readers. NULL and a
+ * reason if rows cannot be distinguished. */
 static tc_table_rows *rows_of(const tc_unfold *u, const readers *r, const char **out_why) {
     const tc_standin *s = r->members[0];
     tc_table_rows *table = tc_table_rows_create(u->scratch, s->value->init->dtype, row_elements(s));
     const tc_tensor *there = r->parameter ? r->parameter->init : NULL;
     const char *data = there ? tc_tensor_peek(u->graph->model, there) : NULL;
     size_t bytes = row_elements(s) * tc_unfold_element_bytes(s);
-    *out_why = "the parameter is there, too, and has other rows";
+    *out_why = "the file has the parameter, too, with other rows";
     if (there && (there->rank != 2 || there->dtype != s->value->init->dtype ||
                   (uint64_t)there->dims[1] != (uint64_t)row_elements(s)))
         return NULL;
-    *out_why = "it has rows that the table does not have";
+    *out_why = "it has rows that the table lacks";
     for (size_t i = 0; data && i < there->bytes / bytes; i++)
         if (tc_table_rows_add(table, data + i * bytes) != i)
             return *out_why = "the table has equal rows", NULL;
@@ -142,7 +142,7 @@ static tc_table_rows *rows_of(const tc_unfold *u, const readers *r, const char *
             const void *row = row_at(s, i);
             bool known = tc_table_rows_find(table, row) != SIZE_MAX;
             if (known && !r->parameter && tc_table_row_is_uniform(table, row))
-                return *out_why = "it has equal rows that cannot be told apart", NULL;
+                return *out_why = "it has equal rows that cannot be distinguished", NULL;
             if (!known && r->parameter)
                 return NULL;
             tc_table_rows_add(table, row);
@@ -157,7 +157,7 @@ static void tell_part(tc_unfold *u, const tc_standin *s, const char *name, size_
                                    n == 1 ? "row" : "rows", tc_quote(u->env->ctx, name)));
 }
 
-/* The initializer keeps its name and holds each row once; what read it reads the rows gathered. */
+/* The initializer keeps its name and holds each row once; its readers read the gathered rows. */
 static tc_value *shrink_to_table(tc_unfold *u, const tc_standin *s, const tc_table_rows *table) {
     tc_value *value = s->value, *rows = gather_rows(u, s, value, table);
     tc_tensor *tensor = tensor_of(u, s, table);
@@ -173,7 +173,7 @@ static tc_value *shrink_to_table(tc_unfold *u, const tc_standin *s, const tc_tab
     return value;
 }
 
-/* Each row once, of a table that is not there otherwise: what the file has is trained. */
+/* Each row once, of a table that is not in the file otherwise: these rows are trained. */
 static void keep_part(tc_unfold *u, const tc_standin *s, size_t rows) {
     tc_torch_set_name(u->env, s->value->name, s->target, TC_TORCH_ROWS);
     tell_part(u, s, s->value->name, rows);

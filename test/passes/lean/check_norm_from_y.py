@@ -3,10 +3,10 @@
 
 usage: check_norm_from_y.py TEMPOC TEMPO_RUN
 Scales of 0, 1e-8, 1e-4 and 1e-2 beside a bias of 0.1, and biases up to 1024 times a scale, in some of the channels: the
-gradients are as good as those from a stored x-hat, but for the factor that passes/rules/sides.c derives. A division by
-the scale without a guard, and one by a scale that is clamped, fail the same limits. Where too many channels are bad
-when the graph runs, it is refused, by tempo-run and by ONNX Runtime; where they are when it is compiled, x stays. The
-last line is 'N passed, N failed'.
+gradients are as good as those from a stored x-hat, but for the factor that passes/rules/side_channels.c derives. A
+division by the scale without a guard, and one by a scale that is clamped, fail the same limits. Where too many channels
+are bad when the graph runs, it is refused, by tempo-run and by ONNX Runtime; where they are when it is compiled, x
+stays. The last line is 'N passed, N failed'.
 """
 
 import os

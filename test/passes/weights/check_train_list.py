@@ -122,11 +122,11 @@ def check_metadata():
              "trained 1: m.shift"),
             ("a name that is not there", "m.shift\nm.shaft", (), "2: .*: tempo.train:2: the file has no parameter "
              "'m.shaft'.*--train-list=FILE"),
-            ("no name", "# none\n \n", (), "2: .*tempo.train lists no name"),
-            ("too long a list", "#\n" * (9 << 20), (), "4: .*tempo.train.* may have 16777216.*--train-list=FILE"),
+            ("no name", "# none\n \n", (), "2: .*tempo.train has no names"),
+            ("too long a list", "#\n" * (9 << 20), (), "4: .*tempo.train.* the limit is 16777216.*--train-list=FILE"),
             ("ten megabytes of nonsense", "\x01\xff=" * (3 << 20), (), "2: .*tempo.train:1: the file has no parameter"),
             ("ten megabytes of names", "".join(f"n.{i}\n" for i in range(1 << 20)), (),
-             "2: .*tempo.train:1: .*'n.0', nor 1048575 more names")):
+             "2: .*tempo.train:1: .*'n.0', and none for 1048575 more names")):
         got = told(text, *flags)
         expect(f"the model's own list: {what}", re.match(want, got, re.DOTALL), got[:300])
     expect("without one", compiled(tied(), "m.shift") == ["m.shift"])

@@ -1,5 +1,5 @@
-/* budget_forms.c: of the forms that a schedule may choose, those without results that nobody reads: they are no matter
- * of search, as they take nothing more. */
+/* budget_variants.c: variants without unread results. The search need not consider them, because they never take
+ * more. */
 #include "budget.h"
 #include <string.h>
 
@@ -21,31 +21,32 @@ static bool is_within(const uint32_t *some, uint32_t n, const uint32_t *all, uin
     return true;
 }
 
-/* Makes less of the same, and takes no more. */
-static bool is_less(const tc_remat_node *form, const tc_remat_node *node) {
-    return form->cost <= node->cost && form->workspace <= node->workspace && form->n_outputs < node->n_outputs &&
-           !form->pinned && !node->pinned && is_within(form->inputs, form->n_inputs, node->inputs, node->n_inputs) &&
-           is_within(form->outputs, form->n_outputs, node->outputs, node->n_outputs);
+/* Makes fewer of the same results, and takes no more memory. */
+static bool is_less(const tc_remat_node *variant, const tc_remat_node *node) {
+    return variant->cost <= node->cost && variant->workspace <= node->workspace &&
+           variant->n_outputs < node->n_outputs && !variant->pinned && !node->pinned &&
+           is_within(variant->inputs, variant->n_inputs, node->inputs, node->n_inputs) &&
+           is_within(variant->outputs, variant->n_outputs, node->outputs, node->n_outputs);
 }
 
-/* Whether somebody reads what else `node` makes here, by what is read behind this step before it is made anew. */
-static bool is_read(const tc_remat_node *node, const tc_remat_node *form, const bool *wanted) {
+/* Whether a further result of `node` has readers: reads after this step and before the next run. */
+static bool is_read(const tc_remat_node *node, const tc_remat_node *variant, const bool *wanted) {
     for (uint32_t i = 0; i < node->n_outputs; i++)
-        if (wanted[node->outputs[i]] && !makes(form, node->outputs[i]))
+        if (wanted[node->outputs[i]] && !makes(variant, node->outputs[i]))
             return true;
     return false;
 }
 
 void tc_budget_forget(tc_arena *arena, const tc_budget *b, uint32_t *steps, uint32_t n_steps) {
     const tc_remat_problem *p = &b->problem;
-    if (!b->units.has_forms)
+    if (!b->units.has_variants)
         return;
     uint32_t *less = TC_NEW_ARRAY(arena, uint32_t, (size_t)p->n_nodes + 1);
     bool *wanted = TC_NEW_ARRAY(arena, bool, (size_t)p->n_values + 1);
     for (uint32_t n = 0; n < p->n_nodes; n++)
         less[n] = TC_REMAT_NONE;
     for (uint32_t n = 0; n < p->n_nodes; n++) {
-        uint32_t of = b->units.units[b->nodes[n].unit].form_of, original = of == TC_REMAT_NONE ? of : b->node_of[of];
+        uint32_t of = b->units.units[b->nodes[n].unit].variant_of, original = of == TC_REMAT_NONE ? of : b->node_of[of];
         if (original != TC_REMAT_NONE && is_less(&p->nodes[n], &p->nodes[original]))
             less[original] = n;
     }
