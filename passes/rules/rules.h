@@ -1,6 +1,6 @@
-/* rules.h: rewrite rules as text. *.rules files are embedded at build time (embed.c); docs/how-it-works/rules.md describes the
- * language. A rule matches a subgraph (several roots, optional nodes, alternatives, commutative operands) and
- * replaces it. */
+/* rules.h: rewrite rules as text. *.rules files are embedded at build time (embed.c); docs/how-it-works/rules.md
+ * describes the language. A rule matches a subgraph (several roots, optional nodes, alternatives, commutative operands)
+ * and replaces it. */
 #ifndef TC_RULES_H
 #define TC_RULES_H
 #include "passes/pass/pass.h"

@@ -13,8 +13,7 @@ import sys
 import numpy as np
 
 from check_autocast import compiled
-from check_models import total
-from compare import load, same_bits
+from compare import load, total, same_bits
 from programs import case, finish
 from tolerances import AUTOCAST_LOSS
 
