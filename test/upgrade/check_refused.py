@@ -38,8 +38,8 @@ CASES = [
     ("quantize", 3, opset(23), "(float[2] x, float s) => (uint8[2] y) { y = QuantizeLinear <precision = 11> (x, s) }",
      'QuantizeLinear "y": the attribute precision of opset 23 cannot be expressed at opset 21 [upgrade]'),
     ("range", 3, opset(27), "(float16 x) => (float16[n] y) { y = Range <stash_type = 11> (x, x, x) }",
-     'Range "y": Range of 16-bit floats that add up in another type than float of opset 27 cannot be expressed at opset '
-     "21 [upgrade]"),
+     'Range "y": Range of 16-bit floats that add up in another type than float of opset 27 cannot be expressed at '
+     "opset 21 [upgrade]"),
     ("scan", 3, opset(8),
      "(float[1,2] s, float[1,2,2] x) => (float[1,2] z) { z = Scan <num_scan_inputs = 1, body = b (float[2] a, "
      'float[2] b) => (float[2] c) { c = Add (a, b) }> ("", s, x) }',
