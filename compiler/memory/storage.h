@@ -23,7 +23,7 @@ typedef struct tc_view {
 /* The value that this one shows: the operand of an op with the trait TC_VIEW, or of one that copies in order as its
  * types show (a Transpose that moves only dims of size 1, a Cast to the same type, an Expand or Tile that repeats
  * nothing, a Concat of one, a Slice of everything, a Dropout outside of training). The launches of the runtime run no
- * kernel for these (test/unit/test_storage.c). */
+ * kernel for these (test/unit/runtime/test_storage.c). */
 tc_view tc_value_view(const tc_value *value);
 /* Whether result 0 of the node, which has it, is operand 0's bytes. */
 bool tc_is_view(const tc_node *node);

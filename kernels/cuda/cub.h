@@ -1,6 +1,7 @@
 /* cub.h: sorts and sums over all of a CUDA device, by CUB, between kernels of ours. CUB is templates for nvcc:
- * cub_cuda.cu alone sees them, and the emulated device has a double of these functions (test/cuda/cub_double.c). Both
- * are stable or exact, so that two runs give the same bits; both ask nothing of the host, so that they may be recorded.
+ * cub_cuda.cu alone sees them, and the emulated device has a double of these functions
+ * (test/cuda/doubles/cub_double.c). Both are stable or exact, so that two runs give the same bits; both ask nothing of
+ * the host, so that they may be recorded.
  *
  * What CUB takes besides it tells only where a GPU is, and plans are made where there is none, too: these are bounds,
  * by sizes alone, which each call holds against what CUB says. A call that finds them too small is an error of the

@@ -1,5 +1,5 @@
 /* device.cuh: what every .cu file includes: CUDA by nvcc, or the emulation that stands in for it in tests
- * (test/cuda/emulation.h); launches, faults, elements of all types, packs of 16 bytes, reductions over warps;
+ * (test/cuda/emulation/emulation.h); launches, faults, elements of all types, packs of 16 bytes, reductions over warps;
  * those of rows are in row.cuh. Tensor cores and asynchronous copies: tensor_core.cuh.
  *
  * A kernel NAME of the table is `extern "C" void tk_cuda_NAME` with the parameters of the CPU's. Its function here runs

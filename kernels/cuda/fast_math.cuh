@@ -1,7 +1,7 @@
 /* fast_math.cuh: functions of one number for results of 16 bits: by the special function unit and fused multiply-adds,
  * a quarter of the instructions of math.h's. Each is good to the relative error named, which is far below half a unit
  * of bfloat16 (2^-9) and float16 (2^-12); numbers below 2^-126 in between are 0. NaN gives NaN, infinities behave as in
- * math.h. test/cuda/check_pointwise.c sweeps all numbers of both types.
+ * math.h. test/cuda/checks/check_pointwise.c sweeps all numbers of both types.
  *
  * Functions for tables of expressions, by what they are computed in: tk_f32_functions and tk_f64_functions, those of
  * functions.h, and tk_fast_functions. A table is a template of such a type F, with F::T and F::NAME(x). */

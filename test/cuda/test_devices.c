@@ -1,8 +1,8 @@
 /* test_devices.c: sessions on two emulated devices in one process: called in turn by one thread, and by another thread
  * than the one that opened them. CUDA's calls go to the device that the calling thread has chosen. */
 #define OWN_MAIN
-#include "cuda_work.h"
-#include "emulated_device.h"
+#include "test/cuda/doubles/cuda_work.h"
+#include "test/cuda/emulation/emulated_device.h"
 #include "test/unit/session_test.h"
 #include <pthread.h>
 

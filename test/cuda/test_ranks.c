@@ -1,9 +1,9 @@
 /* test_ranks.c: GPUs that train together, emulated: sessions in several processes, connected by the double of NCCL. The
  * test's process is rank 0, children of it are the others. What a mean should be, loops in double say. */
-#include "cuda_work.h"
-#include "emulated_device.h"
+#include "test/cuda/doubles/cuda_work.h"
+#include "test/cuda/emulation/emulated_device.h"
 #include "kernels/common/half.h"
-#include "nccl_double.h"
+#include "test/cuda/doubles/nccl_double.h"
 #include "runtime/cuda/nccl_cuda.h"
 #include "test/unit/session_test.h"
 #include <math.h>

@@ -6,7 +6,7 @@
  *
  * Keys are words of Philox, the source of all randomness here; a round mixes its key and a half by the finalizer of
  * SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). So many rounds: with
- * half of them the orders of five samples are not equally frequent (test/unit/test_train_order.c). */
+ * half of them the orders of five samples are not equally frequent (test/unit/programs/test_train_order.c). */
 #include "train_order.h"
 #include "kernels/common/philox.h"
 

@@ -5,7 +5,7 @@
 #include "../../../kernels/cuda/cuda_queue.h"
 #include "../../../kernels/cuda/table_cuda.h"
 #include "runtime/device/device.h"
-#include "../lean_kernels.h"
+#include "test/cuda/checks/lean_kernels.h"
 #include <stdio.h>
 #include <stdlib.h>
 

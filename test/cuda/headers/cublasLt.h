@@ -1,2 +1,2 @@
 /* cublasLt.h: in the place of cuBLASLt's header of this name where the device is emulated. */
-#include "../cublaslt_double.h"
+#include "test/cuda/doubles/cublaslt_double.h"

@@ -1,2 +1,2 @@
 /* cuda_runtime_api.h: in the place of CUDA's header of this name where the device is emulated. */
-#include "../cudart_double.h"
+#include "test/cuda/doubles/cudart_double.h"

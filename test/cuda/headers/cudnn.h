@@ -1,2 +1,2 @@
 /* cudnn.h: in the place of cuDNN's header of this name where the device is emulated. */
-#include "../cudnn_double.h"
+#include "test/cuda/doubles/cudnn_double.h"

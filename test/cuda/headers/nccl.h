@@ -1,2 +1,2 @@
 /* nccl.h: in the place of NCCL's header of this name where the device is emulated. */
-#include "../nccl_double.h"
+#include "test/cuda/doubles/nccl_double.h"
