@@ -10,5 +10,5 @@ typedef struct tc_embedded {
 } tc_embedded;
 
 extern const tc_embedded tc_embedded_report[]; /* passes/report: page.css */
-extern const tc_embedded tc_embedded_rules[];  /* passes/rules: *.rules */
+extern const tc_embedded tc_embedded_rules[];  /* passes/rules/texts */
 #endif

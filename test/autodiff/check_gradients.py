@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks every gradient, of passes/gradients/gradients.def and of passes/rules/, against central differences in double
-precision.
+"""Checks every gradient, of passes/gradients/gradients.def and of passes/rules/texts/, against central differences in
+double precision.
 
 usage: check_gradients.py TEMPOC [OP...]        only cases of these ops
 For each case of gradient_cases.py a model is made whose initializers are the op's operands and whose loss is the sum of

@@ -96,7 +96,7 @@ def rules():
     def found(suffix, *folders):
         for folder in folders:
             yield from sorted(glob.glob(os.path.join(root, folder, "**", "*" + suffix), recursive=True))
-    for file in found(".rules", "passes/rules", "test/rules"):
+    for file in found(".rules", "passes/rules/texts", "test/rules"):
         for i, rule in enumerate(re.split(r"\n(?=rule|gradient)", open(file).read())):
             yield f"{os.path.basename(file)}{i}", rule.encode()
     for file in found(".onnxt", "test/passes", "test/rules"):

@@ -3,7 +3,8 @@
 
 Standard library only, and seconds: it runs before everything else in ./check. Checked are the format of C (clang-format
 14, by the tree's .clang-format), include directions, libraries seen by one place only, lines of at most 120 columns,
-files of at most 700 lines, file names that occur once, blanks at the end of lines, tabs and final newlines. Exempt from
+files of at most 700 lines, folders of at most 30 files, file names that occur once, words that users do not know in
+texts that they read, blanks at the end of lines, tabs and final newlines. Exempt from
 the 120 columns are rows of Markdown tables, the lines that FileCheck compares, which are one line of a program's
 output, and sabotages of kernels, a line each: none can be broken.
 """
@@ -18,7 +19,7 @@ import sys
 
 import tree
 
-COLUMNS, LINES = 120, 700
+COLUMNS, LINES, FILES = 120, 700, 30
 SUFFIXES = (".c", ".h", ".cu", ".cuh", ".def", ".rules", ".py", ".sh", ".build", ".md", ".onnxt", ".scd", ".awk",
             ".bash", ".css", ".txt", ".map", ".clang-format", ".gitignore", "/run")
 NO_SUFFIX = ("check", "demo", "LICENSE")
@@ -27,16 +28,29 @@ SHARED_NAMES = ("meson.build", "README.md")
 
 # Who may include whom: programs everything but tests; tests and benchmarks everything. docs/architecture.md draws it.
 MAY_INCLUDE = {
-    "compiler/plan": (),
+    "compiler/pack": (),
     "kernels": (),
-    "compiler": ("compiler/plan",),
-    "passes": ("compiler", "compiler/plan"),
-    "runtime": ("compiler", "compiler/plan", "kernels"),
-    "runtime/compile": ("compiler", "compiler/plan", "passes", "runtime", "kernels"),
+    "compiler": ("compiler/pack",),
+    "passes": ("compiler", "compiler/pack"),
+    "runtime": ("compiler", "compiler/pack", "kernels"),
+    "runtime/compile": ("compiler", "compiler/pack", "passes", "runtime", "kernels"),
     "programs/tempoc": ("compiler", "passes", "runtime", "runtime/compile", "kernels"),
     "programs/tempo-run": ("compiler", "passes", "runtime", "kernels"),
     "programs/tempo-train": ("compiler", "passes", "runtime", "runtime/compile", "kernels"),
 }
+
+# Words of ours in texts that users read, and what to say instead: docs/glossary.md. Decisions quote what was said then.
+PRIVATE = [
+    (r"behind", "after"),
+    (r"foresee\w*|foreseen", "estimate"),
+    (r"deserted", "a peer is lost"),
+    (r"told|tells?", "given, inferred; says, reports"),
+    (r"in the place of", "instead of, replaces"),
+    (r"made again|makes? again|computed again|computes? again", "recomputed"),
+    (r"whoever|nobody|somebody", "the one that is meant"),
+]
+USER_TEXTS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*.scd")
+NO_USER_TEXTS = ("docs/decisions/*", "docs/glossary.md", "CONTRIBUTING.md")
 
 # Each library is seen by one place: docs/reference/dependencies.md says which, and why.
 LIBRARIES = [
@@ -93,6 +107,28 @@ def check_names(paths):
     for same in places.values():
         for path in same[1:]:
             yield f"{path}:1: {same[0]} has the same name; a file's name occurs once"
+
+
+def check_folders(paths):
+    for folder, n in collections.Counter(os.path.dirname(p) for p in paths).items():
+        if n > FILES:
+            yield f"{folder}:1: {n} files; a folder has at most {FILES}"
+
+
+def check_words(root, paths):
+    """Words of ours in pages, and in the texts of options and messages, which are strings of more than one word."""
+    for path in paths:
+        page = any(fnmatch.fnmatch(path, p) for p in USER_TEXTS) and \
+            not any(fnmatch.fnmatch(path, p) for p in NO_USER_TEXTS)
+        if not page and not (path.endswith((".c", ".def")) and path.startswith(tree.OWN)):
+            continue
+        for number, line in enumerate(tree.read(root, path).splitlines(), 1):
+            texts = [line] if page else [s for s in re.findall(r'"((?:[^"\\]|\\.)*)"', line) if "= " not in s]
+            for text in texts:
+                for word, instead in PRIVATE if " " in text else ():
+                    found = re.search(rf"(?<![\w/-])(?:{word})(?![\w/-])", text, re.I)
+                    if found:
+                        yield f"{path}:{number}: '{found.group()}' in a text for users; say {instead}"
 
 
 def check_includes(root, paths):
@@ -190,8 +226,8 @@ def main(root):
     paths = tree.tracked(root)
     texts = [p for p in paths if p.endswith(SUFFIXES) or p in NO_SUFFIX]
     bad = [what for path in texts for what in check_lines(root, path)]
-    bad += [*check_names(paths), *check_includes(root, paths), *check_libraries(root, paths),
-            *check_statuses(root, paths)]
+    bad += [*check_names(paths), *check_folders(paths), *check_words(root, paths), *check_includes(root, paths),
+            *check_libraries(root, paths), *check_statuses(root, paths)]
     tool, missing = find_clang_format()
     bad += check_format(root, paths, tool) if tool else [missing]
     print("\n".join(bad) if bad else f"{len(texts)} files are as CONTRIBUTING.md says")

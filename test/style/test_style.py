@@ -22,11 +22,16 @@ CASES = {
                         ["a.py:1: blanks", "b.py:1: a tab", "c.py:1: no newline"]),
     "names": ({"a/x.py": "", "b/x.py": "", "a/meson.build": "", "b/meson.build": ""},
               ["b/x.py:1: a/x.py has the same"]),
+    "folders": ({f"{folder}/{folder}{i}.py": "" for folder, n in (("a", 30), ("b", 31)) for i in range(n)},
+                ["b:1: 31 files"]),
+    "words": ({"README.md": "It waits behind it.\n", "docs/glossary.md": "behind\n", "docs/decisions/001.md": "told\n",
+               "passes/p.c": OPENING + 'f("y = behind (x)", "behind", "nobody knows");\n'},
+              ["README.md:1: 'behind' in a text", "passes/p.c:2: 'nobody' in a text"]),
     "includes": ({"kernels/k.h": "", "kernels/k.c": OPENING + '#include "compiler/c.h"\n', "compiler/c.h": "",
                   "compiler/c.c": OPENING + '#include "c.h"\n#include "passes/p.h"\n', "passes/p.h": "",
                   "passes/p.c": OPENING + '#include "compiler/c.h"\n', "programs/tempo-run/m.c": OPENING +
                   '#include "passes/p.h"\n', "compiler/pack/n.c": OPENING + '#include "compiler/c.h"\n'},
-                 ["compiler/c.c:3: compiler includes passes/p.h", "compiler/pack/n.c:2: compiler/plan includes "
+                 ["compiler/c.c:3: compiler includes passes/p.h", "compiler/pack/n.c:2: compiler/pack includes "
                                                                   "compiler",
                   "kernels/k.c:2: kernels includes compiler/c.h"]),
     "libraries": ({"runtime/r.c": OPENING + "#include <omp.h>\n", "kernels/k.c": OPENING + "#include <omp.h>\n"},

@@ -3,6 +3,7 @@ import os
 import re
 import subprocess
 
+OWN = ("compiler/", "passes/", "runtime/", "programs/")
 PROGRAMS = ("programs/tempoc", "programs/tempo-run", "programs/tempo-train")
 PLANS = ("compiler/pack/", "compiler/remat/")  # numbers alone
 CODE = (".c", ".h", ".cu", ".cuh", ".def")
@@ -28,7 +29,7 @@ def read(root, path):
 def part_of(path):
     """The part of the tree whose include directions a file obeys: a library, a program, or a folder of tests."""
     if path.startswith(PLANS):
-        return "compiler/plan"
+        return "compiler/pack"
     for part in (*PROGRAMS, "runtime/compile"):
         if path.startswith(part + "/"):
             return part
