@@ -3,8 +3,8 @@
  * of JSON machine products TIMES [THREADS]    reads lines `batch m n k transA transB` from standard input, runs them
  * all in order TIMES times and prints the seconds of each time as JSON Operands and results walk through a pool that no
  * cache holds, as those of a step do. */
-#include "../kernels/common/parallel.h"
-#include "../kernels/matmul/matmul.h"
+#include "kernels/common/parallel.h"
+#include "kernels/matmul/matmul.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

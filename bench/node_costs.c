@@ -3,7 +3,7 @@
  * with static shapes. */
 #include "compiler/onnx/onnx.h"
 #include "compiler/ir/ops.h"
-#include "compiler/cli/program.h"
+#include "compiler/cli/cli.h"
 #include "compiler/shape/shape.h"
 #include "passes/budget/node_cost.h"
 #include <stdlib.h>

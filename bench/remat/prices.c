@@ -5,7 +5,7 @@
  *
  * A graph is tf24 (a transformer of 24 layers; tf24u: each node costs 1, tf24o: results over operands, tf24f: two forms
  * of attention's gradient), conv4 (residual blocks of convolutions, 4 in each stage), unet3 or random500 (nodes). */
-#include "compiler/remat/remat_search.h"
+#include "compiler/remat/remat.h"
 #include "remat_graphs.h"
 #include "remat_knapsack.h"
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * Rows of a file are nodes in their given order: id,cost,size,inputs (ids with spaces between); each makes one value.
  * Lines that begin with '#' and the first other one are passed over. A budget is a part of the given schedule's peak.
  */
-#include "compiler/remat/remat_search.h"
+#include "compiler/remat/remat.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* remat_graphs.h: training graphs as numbers, of any size, for tests and benchmarks of recomputation. */
 #ifndef REMAT_GRAPHS_H
 #define REMAT_GRAPHS_H
-#include "compiler/remat/remat_problem.h"
+#include "compiler/remat/remat.h"
 
 /* A problem that is being put together. Running out of memory ends the program. */
 typedef struct remat_graph {

@@ -1,6 +1,6 @@
 /* remat_knapsack.c: which values a layer of a transformer keeps, by trying all 2^22 sets of nodes that run again. */
 #include "remat_knapsack.h"
-#include "compiler/remat/remat_turn.h"
+#include "compiler/remat/remat.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,8 @@
  * life half open; perhaps an alignment, and an offset where there is a packing. The first line names the columns. */
 #ifndef TC_PLAN_CSV_H
 #define TC_PLAN_CSV_H
-#include "compiler/base/diag.h"
-#include "compiler/base/file.h"
-#include "compiler/pack/plan_problem.h"
+#include "compiler/base/base.h"
+#include "compiler/pack/pack.h"
 
 typedef struct plan_row {
     const char *text, *id; /* the line as it is, and its id: borrowed from the file, not terminated */

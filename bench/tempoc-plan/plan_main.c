@@ -1,7 +1,6 @@
 /* plan_main.c: the packer of compiler/pack as a program: reads buffers with lives, writes their places in one arena. */
-#include "compiler/base/written_files.h"
-#include "compiler/cli/options.h"
-#include "compiler/cli/program.h"
+#include "compiler/base/base.h"
+#include "compiler/cli/cli.h"
 #include "plan_csv.h"
 #include <stddef.h>
 #include <string.h>

@@ -18,7 +18,7 @@ typedef struct tc_build {
     tc_graph *graph;
     tc_build_pool *pool;
     const char *label;      /* new values are called <label>/<Op>; NULL: <Op> */
-    struct tc_gradient *of; /* of a gradient builder: its task (passes/gradients/gradient.h); NULL: it is none */
+    struct tc_gradient *of; /* of a gradient builder: its task (passes/gradients/gradients.h); NULL: it is none */
     tc_status status;
 } tc_build;
 

@@ -1,7 +1,7 @@
 /* options.c: turns tables of options into a parser and a help page (options.h). Mistakes are collected: one run shows
  * all of them. A misspelt name is answered with the nearest one by edit distance. */
 #include "options.h"
-#include "compiler/base/quantity.h"
+#include "compiler/base/base.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>

@@ -11,7 +11,7 @@
  * that --help shows; --help=all shows the RARE ones, too. */
 #ifndef TC_OPTIONS_H
 #define TC_OPTIONS_H
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include <stddef.h>
 #include <stdint.h>
 

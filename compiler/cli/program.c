@@ -1,6 +1,6 @@
 /* program.c: runs a function of a context and arguments as a process with an exit code. */
 #include "program.h"
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include <errno.h>
 #include <fcntl.h>
 #ifdef __GLIBC__

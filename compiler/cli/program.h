@@ -1,7 +1,7 @@
 /* program.h: the programs as processes. Not part of libtempo: that neither prints nor exits nor catches signals. */
 #ifndef TC_PROGRAM_H
 #define TC_PROGRAM_H
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include <signal.h>
 
 /* The main of a program: makes sure that the three standard files are open, runs `run` in a recovery point, prints its

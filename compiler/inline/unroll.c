@@ -1,7 +1,7 @@
 /* unroll.c: nested graphs become nodes of the graph around them, once for each iteration. A body is copied with its
  * inputs replaced by the values that the iteration reads. The copies' types are inferred at once, because they may be
  * needed to know a loop's next condition. */
-#include "unroll.h"
+#include "inline.h"
 #include "compiler/ir/clone.h"
 #include "compiler/contents/contents.h"
 #include "compiler/ir/ops.h"

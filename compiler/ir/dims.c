@@ -3,8 +3,7 @@
  * products and polynomials are interned in the pool and terms are sorted: equal expressions are one object. Terms,
  * degree and nesting are limited; an expression beyond a limit is unknown, so that no file can make this slow. */
 #include "dims.h"
-#include "compiler/base/diag.h"
-#include "compiler/base/map.h"
+#include "compiler/base/base.h"
 #include <limits.h>
 #include <string.h>
 

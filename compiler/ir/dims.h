@@ -3,7 +3,7 @@
  * tc_dim_equal decides in O(1) whether two dims are provably equal. */
 #ifndef TC_DIMS_H
 #define TC_DIMS_H
-#include "compiler/base/arena.h"
+#include "compiler/base/base.h"
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -21,11 +21,8 @@
  */
 #ifndef TC_IR_H
 #define TC_IR_H
-#include "compiler/base/arena.h"
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include "dims.h"
-#include "compiler/base/map.h"
-#include "compiler/base/recover.h"
 #include <stdbool.h>
 #include <stdint.h>
 

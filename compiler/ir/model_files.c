@@ -1,5 +1,5 @@
 /* model_files.c: the files that a model borrows bytes from, and the end of a model, which closes them. */
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "ir.h"
 
 void tc_model_keep(tc_model *model, const char *key, tc_file *file) {

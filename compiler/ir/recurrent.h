@@ -1,7 +1,7 @@
 /* recurrent.h: the attributes of LSTM, GRU, RNN and ai.tempo.RecurrenceGrad, read in one place. */
 #ifndef TC_RECURRENT_H
 #define TC_RECURRENT_H
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include "ir.h"
 
 typedef enum tc_recurrent_cell { TC_RNN, TC_GRU, TC_LSTM } tc_recurrent_cell;

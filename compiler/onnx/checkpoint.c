@@ -8,7 +8,7 @@
  * that no cycle is followed. Tensors may share their bytes, but each name must be another one: names end in a NUL and
  * hold none, and so none lies across another, which bounds how many there are. */
 #include "checkpoint.h"
-#include "compiler/base/utf8.h"
+#include "compiler/base/base.h"
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* onnx.h: ONNX files in and out. Only the files of this folder see protobuf-c. */
 #ifndef TC_ONNX_H
 #define TC_ONNX_H
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "compiler/ir/ir.h"
 
 /* Reads a model from a file: guarded (depth, duplicates, memory and time linear in the size; reliability limits),

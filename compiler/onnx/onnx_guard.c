@@ -5,7 +5,7 @@
  * second walk fills them in and descends into submessages. Skipping a submessage in the scan costs O(1), so all is
  * linear. */
 #include "onnx_msg.h"
-#include "compiler/base/utf8.h"
+#include "compiler/base/base.h"
 #include <inttypes.h>
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };

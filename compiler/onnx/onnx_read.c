@@ -3,7 +3,7 @@
  * found here, before any pass: names, order, domains, opsets, data and function calls. Types and shapes are left to
  * shape inference. */
 #include "onnx.h"
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "onnx_msg.h"
 #include "compiler/ir/ops.h"
 #include "compiler/text/marks.h"

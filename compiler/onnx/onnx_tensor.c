@@ -1,7 +1,7 @@
 /* onnx_tensor.c: TensorProto and SparseTensorProto -> tc_tensor, checked. ONNX lets data stand in raw_data, in one of
  * five typed fields or outside the file; the IR knows packed little-endian bytes. The result has dims whose product
  * fits, exactly as many bytes as they need, and a location inside the model's folder. */
-#include "compiler/base/written_files.h"
+#include "compiler/base/base.h"
 #include "onnx_msg.h"
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * parts that the IR has no field for. Then every field that the IR does have is set from it, keeping the file's
  * spelling where it means the same. */
 #include "onnx.h"
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "onnx_msg.h"
 #include "compiler/text/marks.h"
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* read_file.c: a file -> a model, whether it holds protobuf or ONNX text. */
-#include "compiler/base/foreign_file.h"
+#include "compiler/base/base.h"
 #include "onnx.h"
-#include "compiler/base/file.h"
 #include "compiler/text/text.h"
 #include <ctype.h>
 #include <string.h>

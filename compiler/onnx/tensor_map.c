@@ -3,8 +3,7 @@
  * a download cache keeps its files (find_blob). So each file is opened relative to the folder: by openat2, which
  * refuses both, or, on a Linux without openat2, one component at a time. */
 #include "compiler/ir/ir.h"
-#include "compiler/base/file.h"
-#include "compiler/base/written_files.h"
+#include "compiler/base/base.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

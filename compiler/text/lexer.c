@@ -2,7 +2,7 @@
  * value is converted only when asked for. Numbers are converted under the "C" locale that tc_lexer_init's caller has
  * (tempoc never sets another), through a copy, because the text need not end in NUL. */
 #include "lexer.h"
-#include "compiler/base/utf8.h"
+#include "compiler/base/base.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

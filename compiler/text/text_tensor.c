@@ -1,7 +1,7 @@
 /* text_tensor.c: types and constant tensors of ONNX text. `float` is a scalar, `float[]` a tensor of unknown rank,
  * `float[2,N,?]` has dims. The numbers in a tensor's braces are those of TensorProto's typed fields: 16-bit and 8-bit
  * floats as bit patterns, complex numbers as pairs, 4-bit and 2-bit types packed into bytes. */
-#include "compiler/base/written_files.h"
+#include "compiler/base/base.h"
 #include "text_parse.h"
 #include <inttypes.h>
 #include <stdlib.h>

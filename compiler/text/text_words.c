@@ -1,6 +1,6 @@
 /* text_words.c: the words of ONNX text: types, kinds of attributes, numbers that are words. */
 #include "text_words.h"
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include <string.h>
 #include <strings.h>
 

@@ -9,18 +9,17 @@
  * Loop and Scan that unroll.c could not unroll) are refused. */
 #include "passes/draws/draws.h"
 #include "passes/bodies/bodies.h"
-#include "compiler/memory/roles.h"
+#include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
-#include "compiler/cli/ways_around.h"
-#include "passes/gradients/gradient.h"
-#include "passes/weights/choose_loss.h"
+#include "compiler/cli/cli.h"
+#include "passes/gradients/gradients.h"
+#include "passes/weights/weights.h"
 #include "gradient_requests.h"
 #include "loss_scale.h"
 #include "passes/rules/rules.h"
 #include "stop_gradient.h"
-#include "passes/torch/metadata/torch_names.h"
-#include "passes/weights/trainable.h"
+#include "passes/torch/metadata/metadata.h"
 #include <string.h>
 
 /* --- function bodies for ops without gradient ------------------------------------------------- */

@@ -10,9 +10,9 @@
  * If the terms of a training graph's loss have different counts, each is multiplied by a graph input (1 by default),
  * which the training program sets. In a graph for evaluation, terms and counts of every scalar become outputs. */
 #include "passes/canonical/canonical.h"
-#include "passes/weights/choose_loss.h"
+#include "passes/weights/weights.h"
 #include "compiler/build/build.h"
-#include "compiler/memory/roles.h"
+#include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * of the variables xs and zs. If a node makes one of them, the nodes before it do not count, so until the gradient
  * is built its readers read it through a StopGradient. */
 #include "gradient_requests.h"
-#include "compiler/memory/roles.h"
+#include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
 #include "stop_gradient.h"

@@ -1,7 +1,7 @@
 /* loss_scale.h: the first gradient of the backward pass; under --loss-scale a graph input. */
 #ifndef TC_LOSS_SCALE_H
 #define TC_LOSS_SCALE_H
-#include "passes/gradients/gradient.h"
+#include "passes/gradients/gradients.h"
 #include "passes/pass/pass.h"
 
 /* The gradient of the loss for itself, in its type and shape, as a rule one number. It is ones, or, under

@@ -2,7 +2,7 @@
 #include "stop_gradient.h"
 #include "compiler/ir/clone.h"
 #include "compiler/ir/ops.h"
-#include "compiler/cli/options.h"
+#include "compiler/cli/cli.h"
 
 static bool is_stop(const tc_node *node) { return tc_node_is(node, TC_TEMPO_DOMAIN, "StopGradient"); }
 

@@ -3,7 +3,7 @@
  * for the real size of the arena. If that is too large, the search continues with a lower target (budget_rounds.c).
  * The resulting graph is read back and counted again. No pass after this one may merge equal nodes. */
 #include "passes/rules/rules.h"
-#include "compiler/base/clock.h"
+#include "compiler/base/base.h"
 #include "budget_begin.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"

@@ -8,7 +8,7 @@
  * their position, from 0, so that facts found on a model hold for its clones. */
 #ifndef TC_BUDGET_H
 #define TC_BUDGET_H
-#include "compiler/remat/remat_search.h"
+#include "compiler/remat/remat.h"
 #include "passes/variants/variants.h"
 #include "passes/pass/pass.h"
 #include "node_cost.h"

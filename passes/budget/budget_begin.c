@@ -4,7 +4,7 @@
 #include "budget_begin.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
-#include "../lean/lean.h"
+#include "passes/lean/lean.h"
 #include <string.h>
 
 /* --- the recipe --------------------------------------------------------------------------------- */

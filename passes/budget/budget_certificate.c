@@ -1,5 +1,5 @@
 /* budget_certificate.c: why a budget cannot be met: the working set that every schedule needs. */
-#include "../../compiler/memory/storage.h"
+#include "compiler/memory/memory.h"
 #include "budget.h"
 #include <inttypes.h>
 

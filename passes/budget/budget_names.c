@@ -1,6 +1,6 @@
 /* budget_names.c: the expressions of --save and --recompute, matched against names of nodes and of their results. */
 #include "budget_names.h"
-#include "compiler/cli/options.h"
+#include "compiler/cli/cli.h"
 
 static void release(void *regex) { regfree(regex); }
 

@@ -2,11 +2,10 @@
  * bytes, the order of the file is the given schedule. A node of --save runs once; a node of --recompute runs a
  * second time after the forward pass, and the backward pass reads only that run. */
 #include "compiler/text/marks.h"
-#include "../../compiler/memory/roles.h"
-#include "../../compiler/memory/storage.h"
-#include "compiler/cli/options.h"
+#include "compiler/memory/memory.h"
+#include "compiler/cli/cli.h"
 #include "compiler/ir/ops.h"
-#include "compiler/pack/plan_problem.h"
+#include "compiler/pack/pack.h"
 #include "budget.h"
 #include "budget_names.h"
 #include <stdlib.h>

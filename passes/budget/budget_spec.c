@@ -1,6 +1,6 @@
 /* budget_spec.c: from the text of --memory-budget to numbers. No floating point, so that a budget is the same
  * everywhere. */
-#include "compiler/base/quantity.h"
+#include "compiler/base/base.h"
 #include "budget.h"
 #include "budget_names.h"
 #include <string.h>

@@ -2,7 +2,7 @@
  * with its attributes on the same operands is the same unit. So the copies of the pass `lean`, or of an earlier
  * plan, are one unit that runs several times. */
 #include "passes/canonical/canonical.h"
-#include "passes/weights/choose_loss.h"
+#include "passes/weights/weights.h"
 #include "compiler/text/marks.h"
 #include "compiler/ir/ops.h"
 #include "budget.h"

@@ -1,6 +1,6 @@
 /* measured_costs.c: reads a table of times (CSV, RFC 4180) line by line into two maps: by name, and by op and types. */
 #include "measured_costs.h"
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "compiler/ir/ops.h"
 #include <string.h>
 

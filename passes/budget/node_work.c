@@ -2,7 +2,7 @@
  * that shapes claimed by a file cannot overflow. */
 #include "node_work.h"
 #include "compiler/contents/contents.h"
-#include "../../compiler/memory/storage.h"
+#include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * until nothing changes: a second run changes nothing. */
 #include "passes/bags/bags.h"
 #include "compiler/shape/shape.h"
-#include "compiler/inline/unroll.h"
+#include "compiler/inline/inline.h"
 #include "canonical.h"
 #include "passes/rules/rules.h"
 

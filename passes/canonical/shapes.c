@@ -2,14 +2,13 @@
  * that later passes could not handle: ops that neither the table nor a function of the model defines, and wrong uses
  * of known ops. */
 #include "compiler/shape/shape.h"
-#include "compiler/cli/options.h"
-#include "compiler/base/quantity.h"
+#include "compiler/cli/cli.h"
+#include "compiler/base/base.h"
 #include "compiler/ir/verify.h"
-#include "compiler/cli/ways_around.h"
 #include "passes/batch/batch.h"
-#include "passes/weights/choose_loss.h"
+#include "passes/weights/weights.h"
 #include "passes/pass/pass.h"
-#include "passes/torch/metadata/soft_labels.h"
+#include "passes/torch/metadata/metadata.h"
 #include <string.h>
 
 #define UNKNOWN_LIMIT 20 /* unknown ops in one message */

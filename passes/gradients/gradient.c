@@ -1,8 +1,8 @@
 /* gradient.c: the table of gradients, and helpers that gradient builders share. */
-#include "gradient.h"
+#include "gradients.h"
 #include "compiler/contents/contents.h"
 #include "compiler/ir/ops.h"
-#include "compiler/cli/ways_around.h"
+#include "compiler/cli/cli.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * that gradient op recomputes them, one block of rows at a time. */
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
-#include "gradient.h"
+#include "gradients.h"
 #include <math.h>
 
 enum { Q, KT, V, BIAS, MASK, RATIO, SEED };

@@ -1,6 +1,6 @@
 /* gradient_batch_norm.c: gradients of normalizations over other axes than the last ones: y = scale * xhat + bias
  * with xhat = (x - mean) / sqrt(var + epsilon). mean and var are operands (inference), or those of x over some axes. */
-#include "gradient.h"
+#include "gradients.h"
 
 typedef struct norm {
     tc_value *x, *dy;     /* any shape */

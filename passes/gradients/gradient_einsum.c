@@ -2,7 +2,7 @@
  * with the operand's own labels as result. If only this operand has a label, the forward op summed over it, so the
  * gradient is repeated along it. If an operand has a label twice, the forward op took the diagonal, so the gradient
  * is zero off it. An ellipsis becomes labels that the equation does not use. */
-#include "gradient.h"
+#include "gradients.h"
 #include <ctype.h>
 #include <string.h>
 

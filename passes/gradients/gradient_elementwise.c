@@ -2,8 +2,8 @@
  * value, or on a variable number of operands. The others are in gradients.rules. */
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
-#include "passes/torch/metadata/torch_calls.h"
-#include "gradient.h"
+#include "passes/torch/metadata/metadata.h"
+#include "gradients.h"
 #include <math.h>
 
 static tc_value *x_of(const tc_build *g) { return tc_input(g->of->node, 0); }

@@ -4,7 +4,7 @@
  * positions read; dGrid sums dY times the elements read times the weights' slopes. Coordinates outside the input
  * follow PyTorch's grid_sampler: their slope is 0 where they are clamped to a border. */
 #include "compiler/ir/ops.h"
-#include "gradient.h"
+#include "gradients.h"
 #include <string.h>
 
 enum { AXES = 3, TAPS = 4, COMBINED = TAPS * TAPS };

@@ -1,7 +1,7 @@
 /* gradient_indexing.c: gradients of ops that pick elements by an index operand. Gradients of an element that was
  * picked several times add up. */
 #include "compiler/ir/ops.h"
-#include "gradient.h"
+#include "gradients.h"
 #include <string.h>
 
 void tc_gradient_gather(tc_build *g) {

@@ -4,7 +4,7 @@
  * multiplied afterwards; without a reduction, the gradient is computed from scores that exist as a whole. */
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
-#include "gradient.h"
+#include "gradients.h"
 #include <string.h>
 
 enum { X, W, LABELS, BIAS, WEIGHTS, DLOSS };

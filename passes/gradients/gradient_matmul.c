@@ -1,7 +1,7 @@
 /* gradient_matmul.c: gradients of products. Y = A B: dA = dY B', dB = A' dY, summed over broadcast batch dims. A
  * matrix that a whole batch shares (a linear layer's weight) gets its gradient from one Gemm of flattened operands,
  * which needs no transposed copies. Batches of matrices are transposed in their last two dims. */
-#include "gradient.h"
+#include "gradients.h"
 
 static tc_value *gemm(tc_build *g, tc_value *a, tc_value *b, bool trans_a, bool trans_b, float alpha) {
     tc_node *node = TC_BEGIN(g, "Gemm", a, b);

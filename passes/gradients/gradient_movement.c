@@ -2,7 +2,7 @@
  * elements that were not taken, and sums for those taken several times. Sizes that are not known before the run come
  * from Shape of the forward operands. */
 #include "compiler/ir/ops.h"
-#include "gradient.h"
+#include "gradients.h"
 #include <string.h>
 
 /* Reshape, Squeeze, Unsqueeze, Flatten: same elements, same order. */

@@ -3,7 +3,7 @@
  * that the file omitted (mean and 1/std, log probabilities) are added to the forward node. */
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
-#include "gradient.h"
+#include "gradients.h"
 #include <string.h>
 
 static tc_value *softmax_grad(tc_build *g, const char *op, tc_value *dy, tc_value *y, int64_t axis) {

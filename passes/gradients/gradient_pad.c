@@ -1,7 +1,7 @@
 /* gradient_pad.c: the gradient of Pad. The constant around x gets the gradient of the padding. In modes that repeat
  * elements of x, each element gets the sum of its copies' gradients. */
 #include "compiler/ir/ops.h"
-#include "gradient.h"
+#include "gradients.h"
 #include <string.h>
 
 /* The part of dy at the positions of x, if nothing was cut off. */

@@ -2,8 +2,8 @@
  * express it: the file has only a Gather. The dynamo exporter keeps PyTorch's call in the node's metadata. The
  * TorchScript exporter keeps only the module's path as the node's name; padding.def knows it for common models,
  * where the row is 0 unless a program wrote into it. --train-padding trains these rows too. */
-#include "passes/torch/metadata/torch_calls.h"
-#include "gradient.h"
+#include "passes/torch/metadata/metadata.h"
+#include "gradients.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* gradient_recurrent.c: the gradient of LSTM, GRU and RNN: one ai.tempo.RecurrenceGrad, which reads the layer's
  * operands and Y, and recomputes gates and cells. */
 #include "compiler/ir/recurrent.h"
-#include "gradient.h"
+#include "gradients.h"
 
 /* The reason why a node of the layer's op has no gradient; NULL: it has one. */
 static void check(tc_build *g, tc_recurrent *layer) {

@@ -2,8 +2,8 @@
  * 1), each is one broadcast product. Axes must be known. Several equal extrema share the gradient, unless PyTorch
  * gave it to one. Zeros in a product are handled exactly. */
 #include "compiler/ir/ops.h"
-#include "passes/torch/metadata/torch_calls.h"
-#include "gradient.h"
+#include "passes/torch/metadata/metadata.h"
+#include "gradients.h"
 #include <string.h>
 
 typedef struct reduction {

@@ -1,7 +1,7 @@
 /* gradient_resize.c: Resize is linear in X, and its weights follow from shapes alone; so do the positions that dY
  * goes to. It has a builder because factors and sizes have to fit each other: a rule whose operands are drawn at
  * random could not be proven. */
-#include "gradient.h"
+#include "gradients.h"
 
 void tc_gradient_resize(tc_build *g) {
     const tc_node *node = g->of->node;

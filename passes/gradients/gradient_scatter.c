@@ -1,7 +1,7 @@
 /* gradient_scatter.c: gradients of ScatterElements and ScatterND. A replaced element gets no gradient. With addition,
  * all get dy. With multiplication, each factor gets dy times the product of the others. With an extremum, all values
  * equal to the result share its gradient, the data's element included. This is what PyTorch's scatter_reduce does. */
-#include "gradient.h"
+#include "gradients.h"
 #include <math.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * transform of dy; for an inverse transform it is the transform over n. A onesided dy has zeros after its half. If
  * the operand is real, the imaginary parts are dropped. */
 #include "compiler/ir/ops.h"
-#include "gradient.h"
+#include "gradients.h"
 
 static tc_value *part_of(tc_build *g, tc_value *value, int64_t axis, tc_value *from, tc_value *to) {
     return TC_OP(g, "Slice", value, from, to, tc_build_int(g, axis));

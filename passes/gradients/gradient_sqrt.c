@@ -1,6 +1,6 @@
 /* gradient_sqrt.c: the gradient of Sqrt. It is infinite at 0, except for standard deviations: PyTorch's std, which
  * exporters write as several ops, has gradient 0 if all elements are equal. */
-#include "gradient.h"
+#include "gradients.h"
 
 enum { MOST_SCALES = 4 };
 

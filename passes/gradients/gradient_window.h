@@ -2,7 +2,7 @@
  * pools. */
 #ifndef TC_GRADIENT_WINDOW_H
 #define TC_GRADIENT_WINDOW_H
-#include "gradient.h"
+#include "gradients.h"
 
 enum { TC_WINDOW_RANK = 8 };
 

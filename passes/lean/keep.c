@@ -2,8 +2,8 @@
  * between them. The flow starts at the values that are read, so that of several cuts the one closest to them is
  * found. */
 #include "keep.h"
-#include "compiler/base/arena.h"
-#include "compiler/remat/min_cut.h"
+#include "compiler/base/base.h"
+#include "compiler/remat/remat.h"
 
 enum { MADE, READ, FIRST }; /* the ends of the network: values that cannot be recomputed, values that are read */
 

@@ -6,12 +6,12 @@
  * Gradients do not change by a bit, except for variants that the option or the recipe chooses (lean/ways.def):
  * values recomputed from y are equal up to rounding. No pass after this one may merge equal nodes, because copies
  * are equal to their originals. */
-#include "compiler/memory/ledger.h"
+#include "compiler/memory/memory.h"
 #include "compiler/shape/shape.h"
 #include "ways.h"
 #include "lean.h"
 #include "passes/rules/side_channels.h"
-#include "passes/weights/choose_loss.h"
+#include "passes/weights/weights.h"
 #include "passes/rules/rules.h"
 #include <string.h>
 

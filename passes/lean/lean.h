@@ -1,7 +1,7 @@
 /* lean.h: the parts of the pass `lean`. */
 #ifndef TC_LEAN_H
 #define TC_LEAN_H
-#include "compiler/memory/late_reads.h"
+#include "compiler/memory/memory.h"
 #include "passes/pass/pass.h"
 
 /* Removes dead nodes, types the graph and finds its loss; NULL if there is none, and so nothing to keep less for.

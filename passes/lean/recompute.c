@@ -6,10 +6,8 @@
  * or neither. One walk over the backward pass then copies nodes, each right before the first node that reads its
  * result; an earlier copy would live as long as the value. Copies have the attributes of their originals, and the same
  * kernels compute them, so they are equal bit for bit. No pass after this one may merge equal nodes. */
-#include "compiler/memory/late_reads.h"
+#include "compiler/memory/memory.h"
 #include "passes/rules/rules.h"
-#include "../../compiler/memory/liveness.h"
-#include "../../compiler/memory/storage.h"
 #include "keep.h"
 #include "lean.h"
 #include <string.h>

@@ -2,7 +2,7 @@
  * default order. */
 #ifndef TC_PASS_H
 #define TC_PASS_H
-#include "compiler/memory/node_memory.h"
+#include "compiler/memory/memory.h"
 #include "plan_summary.h"
 #include "update_options.h"
 #include <signal.h>

@@ -4,7 +4,7 @@
  * which a program makes both graphs. */
 #include "pipeline.h"
 #include "compiler/text/marks.h"
-#include "compiler/memory/roles.h"
+#include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
 #include "passes/variants/variants.h"

@@ -3,16 +3,15 @@
  * after a pass is reported as a bug of that pass and leaves a reproducer. */
 #include "compiler/onnx/onnx.h"
 #include "compiler/ir/ops.h"
-#include "compiler/cli/options.h"
+#include "compiler/cli/cli.h"
 #include "compiler/text/text.h"
 #include "compiler/ir/verify.h"
 #include "pipeline.h"
-#include "compiler/base/clock.h"
+#include "compiler/base/base.h"
 #include "reproducer.h"
 #include "passes/rules/rules.h"
-#include "passes/autodiff/stop_gradient.h"
-#include "passes/weights/train_list.h"
-#include "passes/weights/trainable.h"
+#include "passes/autodiff/autodiff.h"
+#include "passes/weights/weights.h"
 #include <string.h>
 
 #define tc_check_none NULL

@@ -3,8 +3,7 @@
  * for it: the model is read again, and the passes that succeeded run on it again. */
 #include "passes/budget/budget.h"
 #include "pipeline.h"
-#include "compiler/base/file.h"
-#include "compiler/base/written_files.h"
+#include "compiler/base/base.h"
 #include "compiler/text/text.h"
 #include "reproducer.h"
 #include <string.h>

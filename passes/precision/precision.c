@@ -8,7 +8,7 @@
  * Numbers that 16 bits cannot represent, such as those of masks (-3.4e38), become the least that they can: as
  * infinities, a row of them would be NaN. docs/decisions/016-precision.md has the decisions and their reasons. */
 #include "precision.h"
-#include "compiler/memory/roles.h"
+#include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
 #include <math.h>

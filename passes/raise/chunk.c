@@ -1,7 +1,7 @@
 /* chunk.c: replaces the last product of a classifier and its cross-entropy by LinearCrossEntropy, whose kernel
  * computes loss and gradients chunk by chunk of rows. The rules are in rules/loss.rules. If scores are an output of
  * the graph, they have to exist as a whole: a note says so. */
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include "compiler/ir/ops.h"
 #include "passes/rules/rules.h"
 

@@ -1,6 +1,5 @@
 /* account.c: from a compiled graph to the numbers and strings of reports. */
-#include "../../compiler/memory/ledger.h"
-#include "../../compiler/memory/liveness.h"
+#include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
 #include "report.h"
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  * of live bytes as SVG (curve.c), the effect of a budget (plan_figure.c), the price of less memory
  * (pareto_figure.c), the blocks of the model, the saved tensors, the rules. Its style is page.css. */
 #include "html.h"
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "passes/embedded/embedded.h"
-#include "passes/torch/metadata/torch_names.h"
+#include "passes/torch/metadata/metadata.h"
 #include <string.h>
 
 void tc_html_put(FILE *out, const char *text) {

@@ -1,7 +1,7 @@
 /* json.c: the report as JSON, for tools. Bytes are numbers; where dims are unbound they are null, and a key with the
  * suffix "_formula" beside them holds the formula. */
-#include "compiler/base/file.h"
-#include "passes/torch/metadata/torch_names.h"
+#include "compiler/base/base.h"
+#include "passes/torch/metadata/metadata.h"
 #include "json_writer.h"
 #include "report.h"
 #include <stdlib.h>

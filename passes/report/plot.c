@@ -1,6 +1,6 @@
 /* plot.c: axes of the figures as SVG. */
 #include "plot.h"
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include <math.h>
 #include <string.h>
 

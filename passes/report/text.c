@@ -1,7 +1,7 @@
 /* text.c: the report that tempoc prints: five lines; one more each for an optimizer and for the memory, needs and
  * costs of a run, if they are known; a table for a curve; with -v the names behind the numbers. */
-#include "passes/torch/metadata/torch_names.h"
-#include "passes/weights/train_list.h"
+#include "passes/torch/metadata/metadata.h"
+#include "passes/weights/weights.h"
 #include "report.h"
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* masked.c: the pass `masks`: shapes and branches that depend on data. For an If, both branches are computed
- * (compiler/inline/unroll.h). The number of elements that a mask picks depends on data, but every shape must be known
+ * (compiler/inline/inline.h). The number of elements that a mask picks depends on data, but every shape must be known
  * before a run. So NonZero gives a position for each element of its operand, and ops on these positions and on elements
- * looked up there compute all of them (masked.h). The graph is walked once, in order. Each node that reads such rows is
+ * looked up there compute all of them (rows.h). The graph is walked once, in order. Each node that reads such rows is
  * changed by the handler of its op (masked_ops.c, masked_sums.c). Computed sizes become sizes of all rows if they are
  * shapes, and counts elsewhere (masked_values.c). The pass works on a copy first. If it fails, the graph stays as it
  * is, with a note of the reason: another runtime may run it. Our runtime does if small inputs decide which rows are
  * picked, because it knows their elements when it plans; then there is no note. */
-#include "masked.h"
+#include "rows.h"
 #include "compiler/shape/shape.h"
-#include "compiler/inline/unroll.h"
+#include "compiler/inline/inline.h"
 #include "passes/canonical/canonical.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* masked_ops.c: ops that treat rows one by one, and the axes of the rows in their results. The results of rows that
  * are not picked have no readers. */
 #include "compiler/shape/shape.h"
-#include "masked.h"
+#include "rows.h"
 
 static int axis_of(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
 

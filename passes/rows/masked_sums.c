@@ -1,7 +1,7 @@
 /* masked_sums.c: ops that combine rows. Rows that are not picked are left out: as 0 in a sum, as the lowest number
  * in a maximum, as an ignored label in a loss. */
 #include "compiler/shape/shape.h"
-#include "masked.h"
+#include "rows.h"
 #include <string.h>
 
 /* --- reductions ------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* masked_values.c: masks, their counts, and sizes computed from them. */
 #include "compiler/shape/shape.h"
-#include "masked.h"
+#include "rows.h"
 #include <float.h>
 #include <math.h>
 

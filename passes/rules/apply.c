@@ -3,7 +3,7 @@
  * without further uses are erased. Each sweep visits the nodes that were there when it began, in order. The number of
  * sweeps and of rewrites is bounded, so a rule that undoes another, or that grows the graph, ends in a warning. */
 #include "rules.h"
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "compiler/shape/shape.h"
 #include "passes/embedded/embedded.h"
 #include "rule_ir.h"

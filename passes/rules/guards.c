@@ -1,7 +1,6 @@
 /* guards.c: conditions that a pattern cannot express, by their names in `where`. A guard looks only at the values
  * that a match has bound. A guard of an unbound optional name holds (`absent_ok` says otherwise). */
-#include "compiler/memory/late_reads.h"
-#include "../../compiler/memory/storage.h"
+#include "compiler/memory/memory.h"
 #include "compiler/shape/shape.h"
 #include "side_channels.h"
 #include "rule_ir.h"

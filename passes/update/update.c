@@ -9,9 +9,9 @@
  * this pass if others may have added readers. */
 #include "update.h"
 #include "compiler/text/marks.h"
-#include "compiler/memory/roles.h"
+#include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
-#include "passes/torch/metadata/torch_names.h"
+#include "passes/torch/metadata/metadata.h"
 #include <string.h>
 
 #define MOST_MOMENTS 2

@@ -1,7 +1,7 @@
 /* update.h: shared parts of the pass `update`. */
 #ifndef TC_UPDATE_PARTS_H
 #define TC_UPDATE_PARTS_H
-#include "passes/gradients/gradient.h"
+#include "passes/gradients/gradients.h"
 #include "passes/pass/pass.h"
 
 typedef struct tc_update_method {

@@ -1,5 +1,5 @@
 /* update_options.c: the options of the pass `update`: the optimizers and their numbers. */
-#include "compiler/cli/options.h"
+#include "compiler/cli/cli.h"
 #include "passes/precision/precision.h"
 #include "update.h"
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "compiler/text/marks.h"
 #include "compiler/ir/ops.h"
 #include "passes/pass/pass.h"
-#include "passes/weights/trainable.h"
+#include "passes/weights/weights.h"
 
 typedef struct places {
     tc_arena *arena;

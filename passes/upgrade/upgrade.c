@@ -4,9 +4,9 @@
  * other way, on nodes of that version or newer. */
 #include "passes/bodies/bodies.h"
 #include "upgrade.h"
-#include "passes/autodiff/gradient_requests.h"
+#include "passes/autodiff/autodiff.h"
 #include "compiler/shape/shape.h"
-#include "passes/torch/metadata/soft_labels.h"
+#include "passes/torch/metadata/metadata.h"
 #include <string.h>
 
 #define CANONICAL_IR 10 /* the format version that belongs to the canonical opset */

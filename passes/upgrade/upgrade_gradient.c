@@ -3,8 +3,8 @@
  * zs...). autodiff replaces it (gradient_requests.c).
  * The node's operands replace the values named in "xs" and "zs", and are normally the same values. If one is not,
  * the nodes between it and "y" are computed once more, from the operand. */
-#include "compiler/memory/roles.h"
-#include "passes/weights/trainable.h"
+#include "compiler/memory/memory.h"
+#include "passes/weights/weights.h"
 #include "upgrade.h"
 
 typedef struct names {

@@ -1,7 +1,7 @@
 /* upgrade_ort_builder.c: gradient ops of ONNX Runtime that autodiff has a builder for (gradients.def). A copy of the
  * forward node is created before the gradient node, the builder appends its gradient at the end of the graph, and
  * these nodes replace both. The graph then holds the same nodes as after autodiff. */
-#include "passes/gradients/gradient.h"
+#include "passes/gradients/gradients.h"
 #include "upgrade_ort.h"
 #include <string.h>
 

@@ -2,9 +2,8 @@
  * the kernels' same functions, so that gradients have the same bits; dropout is drawn again by its counter. The pass
  * compares the tensors that have to be kept instead, such as a bias or a mask that was not kept before. For 16-bit
  * types each row's maximum and sum are kept, for tensor cores. */
-#include "compiler/memory/late_reads.h"
+#include "compiler/memory/memory.h"
 #include "passes/rules/rules.h"
-#include "compiler/memory/storage.h"
 #include "passes/lean/lean.h"
 #include "variants.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* choose_loss.c: chooses the output that is the loss: by --loss, else by marks and gradient ops of the file, else by
  * the look of the graph. */
 #include "choose_loss.h"
-#include "compiler/memory/roles.h"
+#include "compiler/memory/memory.h"
 #include <string.h>
 
 /* --- graphs without a backward pass ----------------------------------------------------------- */

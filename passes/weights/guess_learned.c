@@ -3,7 +3,7 @@
  * Attention. Learned biases and temperatures are used in the same ways: then their elements decide, and for the
  * elements of a fresh parameter the name. */
 #include "guess_learned.h"
-#include "compiler/memory/storage.h"
+#include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
 #include "mask_contents.h"
 #include "parameter_uses.h"

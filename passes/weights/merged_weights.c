@@ -1,7 +1,7 @@
 /* merged_weights.c: several tensors of a model that were stored once because they were equal at export. Each group
  * of uses (parameter_uses.h) gets an initializer of its own, with its own name and kind, over the same bytes. */
 #include "tied.h"
-#include "passes/torch/metadata/torch_names.h"
+#include "passes/torch/metadata/metadata.h"
 #include "trainable.h"
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * parameters once and one parameter several times; the nodes that use them still show which parameter was meant. */
 #ifndef TC_PARAMETER_USES_H
 #define TC_PARAMETER_USES_H
-#include "passes/torch/metadata/torch_operands.h"
+#include "passes/torch/metadata/metadata.h"
 
 /* Uses of an initializer that mean one parameter. */
 typedef struct tc_use_group {

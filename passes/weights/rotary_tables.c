@@ -4,7 +4,7 @@
  * parts, copies and scales of it, the angles' Cos and Sin, and frequencies times positions. A learned complex weight is
  * used in the same way; its elements decide. */
 #include "rotary_tables.h"
-#include "compiler/memory/storage.h"
+#include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
 #include "mask_contents.h"
 #include "parameter_uses.h"

@@ -1,11 +1,10 @@
 /* train_list.c: a list of names -> the initializers that they mean. A parameter that several modules share has one
  * name in PyTorch's named_parameters() and may have another in the file; the calls of a dynamo export show both. */
 #include "train_list.h"
-#include "compiler/base/file.h"
-#include "compiler/cli/options.h"
+#include "compiler/base/base.h"
+#include "compiler/cli/cli.h"
 #include "parameter_uses.h"
-#include "passes/torch/metadata/torch_calls.h"
-#include "passes/torch/metadata/torch_names.h"
+#include "passes/torch/metadata/metadata.h"
 #include <string.h>
 
 typedef struct listed {

@@ -4,12 +4,12 @@
  * value are visited before its producer. A value stays "not direct" as long as each use of it is a mask's, or an op
  * that passes masks on and whose result is not direct either. */
 #include "trainable.h"
-#include "compiler/memory/storage.h"
+#include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
-#include "passes/gradients/gradient.h"
+#include "passes/gradients/gradients.h"
 #include "guess_learned.h"
 #include "rotary_tables.h"
-#include "passes/torch/metadata/torch_names.h"
+#include "passes/torch/metadata/metadata.h"
 #include "train_list.h"
 #include <fnmatch.h>
 #include <string.h>

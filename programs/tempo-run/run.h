@@ -1,9 +1,8 @@
 /* run.h: the parts of tempo-run: one file for a run, one for ranks, one for test cases, one for the printed report. */
 #ifndef RT_RUN_H
 #define RT_RUN_H
-#include "runtime/files/npz.h"
+#include "runtime/files/files.h"
 #include "runtime/session/session.h"
-#include "runtime/files/weights.h"
 
 typedef struct run_options {
     const char *model;

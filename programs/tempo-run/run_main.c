@@ -2,9 +2,8 @@
  * This file joins the runtime and the passes: models of any opset are upgraded here. */
 #include "passes/upgrade/upgrade.h"
 #include "passes/bodies/bodies.h"
-#include "compiler/base/written_files.h"
-#include "compiler/cli/options.h"
-#include "compiler/cli/program.h"
+#include "compiler/base/base.h"
+#include "compiler/cli/cli.h"
 #include "passes/pass/pass.h"
 #include "run.h"
 #include <string.h>

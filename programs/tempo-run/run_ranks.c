@@ -1,5 +1,5 @@
 /* run_ranks.c: tempo-run as one of several ranks, which find each other by a file that rank 0 writes; and states. */
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "run.h"
 #include <errno.h>
 #include <fcntl.h>

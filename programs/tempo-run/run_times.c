@@ -1,7 +1,7 @@
 /* run_times.c: the time of each launch over all runs, as a table (CSV, RFC 4180) that `tempoc --cost=FILE` reads:
  *     node,op,operands,result,runs,nanoseconds
  * one row for each launch in order; the time is the median of the runs, of two the lesser. */
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "run.h"
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * (train_save.c). */
 #ifndef TEMPO_TRAIN_H
 #define TEMPO_TRAIN_H
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "passes/pass/pass.h"
 #include "runtime/session/session.h"
 #include "programs/tempo-train/data/train_data.h"

@@ -1,6 +1,6 @@
 /* train_events.c: scalars -> an event file of TensorBoard's. */
 #include "train_log.h"
-#include "runtime/files/crc32c.h"
+#include "runtime/files/files.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* train_log.c: updates and evaluations -> lines. A terminal gets one line that is overwritten, a file or a pipe a line
  * now and then; the record of --log has every update, as JSON. Numbers there have the digits of a float: equal text
  * means equal bits. */
-#include "compiler/base/clock.h"
+#include "compiler/base/base.h"
 #include "train_log.h"
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* train_loop.c: the run: updates, one after the other, and the work between them. The position of a run is a
  * train_progress after an update. An update depends only on it, on the file and on the options: a run that goes on from
  * a checkpoint computes the same bits. */
-#include "compiler/base/clock.h"
+#include "compiler/base/base.h"
 #include "compiler/ir/ops.h"
 #include "train_run.h"
 #include <inttypes.h>

@@ -3,9 +3,8 @@
 #include "passes/pipeline/pipeline.h"
 #include "passes/upgrade/upgrade.h"
 #include "passes/bodies/bodies.h"
-#include "compiler/base/written_files.h"
-#include "compiler/cli/options.h"
-#include "compiler/cli/program.h"
+#include "compiler/base/base.h"
+#include "compiler/cli/cli.h"
 #include "train.h"
 #include <float.h>
 #include <inttypes.h>

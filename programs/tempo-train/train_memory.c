@@ -2,7 +2,7 @@
  * Where that is not enough, the plans of smaller batches and a memory budget are tried: the refusal then says which
  * would fit. */
 #include "train_run.h"
-#include "runtime/files/available.h"
+#include "runtime/files/files.h"
 #include <inttypes.h>
 #include <string.h>
 

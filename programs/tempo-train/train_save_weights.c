@@ -1,10 +1,10 @@
 /* train_save_weights.c: --save-weights: the trained weights as PyTorch has them, by the names and layouts in the file's
  * metadata (passes/torch/metadata/torch_names.h). A weight that cannot be converted back is left out, and named. */
 #include "compiler/onnx/onnx.h"
-#include "compiler/base/written_files.h"
+#include "compiler/base/base.h"
 #include "train_run.h"
-#include "passes/torch/metadata/torch_names.h"
-#include "runtime/files/safetensors.h"
+#include "passes/torch/metadata/metadata.h"
+#include "runtime/files/files.h"
 #include <string.h>
 
 static tempo_tensor transposed(tc_arena *arena, const tempo_tensor *t) {

@@ -1,6 +1,6 @@
 /* train_settings.c: options that change results, as lines of text "option NAME=VALUE". A run that goes on and the ranks
  * of one run are compared by them. Every option counts but those listed here. */
-#include "compiler/cli/options.h"
+#include "compiler/cli/cli.h"
 #include "compiler/text/text.h"
 #include "train_run.h"
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* train_signals.c: signals -> requests to the loop after each update. */
-#include "compiler/cli/program.h"
+#include "compiler/cli/cli.h"
 #include "train.h"
 
 /* A terminal or a batch system that ends sends several of them, some again and again; a pipe without a reader one for

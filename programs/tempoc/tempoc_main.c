@@ -1,10 +1,10 @@
 /* tempoc_main.c: the compiler as a program: tempo_compile's command (runtime/compile/command.h), whose text goes to
  * standard output, and what is listed or proved without a model. The exit code is the status (diag.h). */
-#include "compiler/base/clock.h"
+#include "compiler/base/base.h"
 #include "passes/pipeline/pipeline.h"
 #include "passes/rules/rules.h"
 #include "runtime/compile/command.h"
-#include "compiler/cli/program.h"
+#include "compiler/cli/cli.h"
 #include "tempoc_rules.h"
 #include <string.h>
 #include <unistd.h>

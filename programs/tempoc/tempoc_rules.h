@@ -2,7 +2,7 @@
  * runtime meet. */
 #ifndef TEMPOC_RULES_H
 #define TEMPOC_RULES_H
-#include "passes/rules/check/instance.h"
+#include "passes/rules/check/check.h"
 #include "runtime/session/session.h"
 
 /* Checks the rules of the files in `options`, or, without files, the built-in ones; with `names`, only those with these

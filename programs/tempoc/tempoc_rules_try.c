@@ -2,13 +2,12 @@
  * the nodes that it was made from, the rule is applied, and both graphs run on the same inputs. A rule must give the
  * same bits, NaN aside, unless it says `rounds` or `inexact`. For a rule with a forward and a backward half the ledger
  * must show that no more is kept than before. */
-#include "compiler/memory/late_reads.h"
+#include "compiler/memory/memory.h"
 #include "passes/upgrade/upgrade.h"
 #include "passes/bodies/bodies.h"
 #include "tempoc_rules.h"
 #include "passes/lean/lean.h"
 #include "passes/lean/ways.h"
-#include "compiler/memory/ledger.h"
 #include "compiler/text/text.h"
 #include "compiler/ir/verify.h"
 #include "runtime/compile/verify_compiled.h"

@@ -2,8 +2,8 @@
  * work that they ask for. */
 #ifndef TC_COMMAND_H
 #define TC_COMMAND_H
-#include "compiler/base/written_files.h"
-#include "compiler/cli/options.h"
+#include "compiler/base/base.h"
+#include "compiler/cli/cli.h"
 #include "fit_batch.h"
 #include "target.h"
 

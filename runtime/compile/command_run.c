@@ -2,7 +2,7 @@
  * compile_once.c and one measurement of its result: that of the command, that of recipe `none` beside it, and those
  * that
  * --fit and recipe `auto` try. */
-#include "compiler/base/clock.h"
+#include "compiler/base/base.h"
 #include "passes/budget/budget.h"
 #include "command.h"
 #include "compiler/text/marks.h"

@@ -2,9 +2,9 @@
  * tempo_compile (tempo.h) share. */
 #ifndef TC_COMPILE_H
 #define TC_COMPILE_H
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "passes/pass/pass.h"
-#include "runtime/files/weights.h"
+#include "runtime/files/files.h"
 
 /* The files that a model comes from, open; it can be read several times. */
 typedef struct tc_source {

@@ -1,5 +1,5 @@
 /* tempoc_checkpoint.c: compares names, types and shapes of a file of weights with those of the model. */
-#include "compiler/cli/options.h"
+#include "compiler/cli/cli.h"
 #include "compile.h"
 #include <string.h>
 

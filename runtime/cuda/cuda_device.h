@@ -2,7 +2,7 @@
  * ranks, by nccl_cuda.c. */
 #ifndef RT_CUDA_DEVICE_H
 #define RT_CUDA_DEVICE_H
-#include "../../kernels/cuda/cuda_queue.h"
+#include "kernels/cuda/cuda_queue.h"
 #include "runtime/device/device.h"
 
 typedef struct cuda_ranks cuda_ranks; /* nccl_cuda.c */

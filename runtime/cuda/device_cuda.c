@@ -1,9 +1,9 @@
 /* device_cuda.c: a GPU by CUDA: its memory, copies and faults, one stream of work, and graphs of it. Compiled without
  * change against CUDA's headers or, in tests, against doubles of them (test/cuda). Without a driver every CUDA call
  * gives an error: one program serves all machines. */
-#include "../../kernels/conv/conv_cudnn.h"
-#include "../../kernels/matmul/cublas.h"
-#include "../../kernels/cuda/table_cuda.h"
+#include "kernels/conv/conv_cudnn.h"
+#include "kernels/matmul/cublas.h"
+#include "kernels/cuda/table_cuda.h"
 #include "nccl_cuda.h"
 #include <stdio.h>
 #include <stdlib.h>

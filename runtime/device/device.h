@@ -6,7 +6,7 @@
  * The tests have a second device whose memory the host cannot touch between kernels (test/device). */
 #ifndef RT_DEVICE_H
 #define RT_DEVICE_H
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include "kernels/queue.h"
 #include "kernels/table.h"
 

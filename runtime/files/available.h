@@ -2,7 +2,7 @@
  * starts, not killed in the middle. */
 #ifndef TEMPO_AVAILABLE_H
 #define TEMPO_AVAILABLE_H
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include <stdint.h>
 
 /* The memory that the machine has free, that the memory control groups of this process leave (version 1 and 2, page

@@ -1,9 +1,6 @@
 /* npz.c: .npz archives by libzip, which knows deflate and zip64. */
 #include "npz.h"
-#include "compiler/base/foreign_file.h"
-#include "compiler/base/map.h"
-#include "compiler/base/file.h"
-#include "compiler/base/written_files.h"
+#include "compiler/base/base.h"
 #include "available.h"
 #include "npy.h"
 #include <errno.h>

@@ -2,7 +2,7 @@
  * libzip. */
 #ifndef RT_NPZ_H
 #define RT_NPZ_H
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include "runtime/tempo.h"
 
 typedef struct rt_array {

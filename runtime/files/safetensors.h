@@ -4,7 +4,7 @@
 #ifndef RT_SAFETENSORS_H
 #define RT_SAFETENSORS_H
 #include "compiler/ir/ir.h"
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "npz.h"
 
 #define RT_SAFETENSORS_HEADER 100000000 /* bytes of a header, at most: the format's own limit */

@@ -1,7 +1,7 @@
 /* safetensors_read.c: a file of the safetensors format -> tensors in its bytes. The header is JSON of fixed depth,
  *   {"__metadata__": {KEY: VALUE, ...}, NAME: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
  * and is read as just that, without recursion. Elements must cover the rest of the file, without holes. */
-#include "compiler/base/utf8.h"
+#include "compiler/base/base.h"
 #include "safetensors.h"
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* safetensors_write.c: tensors -> a file of the safetensors format. */
-#include "compiler/base/utf8.h"
+#include "compiler/base/base.h"
 #include "safetensors.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* weights.c: a file of weights -> tensors, in one of three formats, recognized by its first bytes. */
-#include "weights.h"
+#include "weight_files.h"
 #include "compiler/onnx/checkpoint.h"
 #include <string.h>
 

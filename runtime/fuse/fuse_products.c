@@ -1,7 +1,7 @@
 /* fuse_products.c: a product with a bias, a sum or the gradient of a bias in one launch: each saves a walk through
  * memory, which costs the library's products almost nothing. */
 #include "fuse_products.h"
-#include "compiler/memory/storage.h"
+#include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
 #include "fuse_transposes.h"
 

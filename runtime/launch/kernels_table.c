@@ -1,6 +1,6 @@
 /* kernels_table.c: the rows of kernels.def as a table, found by domain and op. Launch functions are declared from the
  * same rows: adding an op touches its launch file and its row only. */
-#include "compiler/cli/ways_around.h"
+#include "compiler/cli/cli.h"
 #include "runtime/device/device.h"
 #include "launch.h"
 #include "compiler/ir/ops.h"

@@ -1,8 +1,8 @@
 /* launch_attention.c: DotProductAttention and its gradient to the kernel of kernels/attention. To broadcast leading
  * dims of operands to those of the result, each item has its own beginning; bias and mask are broadcast by strides. */
-#include "../../kernels/attention/attention.h"
-#include "../../kernels/common/types.h"
-#include "runtime/fuse/fuse_heads.h"
+#include "kernels/attention/attention.h"
+#include "kernels/common/types.h"
+#include "runtime/fuse/fuse.h"
 #include "launch_draw.h"
 #include "launch_util.h"
 #include <math.h>

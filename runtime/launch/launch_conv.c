@@ -1,6 +1,6 @@
 /* launch_conv.c: Conv, ConvTranspose, the pools and Col2Im to the kernels of kernels/conv and kernels/pool. */
-#include "../../kernels/conv/conv.h"
-#include "../../kernels/pool/pool.h"
+#include "kernels/conv/conv.h"
+#include "kernels/pool/pool.h"
 #include "kernels/common/window.h"
 #include "launch_util.h"
 #include <string.h>

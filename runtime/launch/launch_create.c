@@ -1,10 +1,10 @@
 /* launch_create.c: nodes whose results are made from shapes, attributes or a few numbers, to kernels/create. Where a
  * result's shape depends on values (Range, NonZero, Compress), the plan was made for those values, and kernels check
  * that the count still holds. */
-#include "../../kernels/create/create.h"
-#include "../../kernels/movement/cast.h"
-#include "../../kernels/movement/movement.h"
-#include "../../kernels/queue.h"
+#include "kernels/create/create.h"
+#include "kernels/movement/cast.h"
+#include "kernels/movement/movement.h"
+#include "kernels/queue.h"
 #include "launch_util.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* launch_determinant.c: Det and its gradient to kernels/determinant. */
-#include "../../kernels/determinant/determinant.h"
+#include "kernels/determinant/determinant.h"
 #include "launch_util.h"
 
 typedef struct determinant_params {

@@ -2,8 +2,8 @@
  * {seed, step}. */
 #ifndef TEMPO_LAUNCH_DRAW_H
 #define TEMPO_LAUNCH_DRAW_H
-#include "../../kernels/common/philox.h"
-#include "../../kernels/common/types.h"
+#include "kernels/common/philox.h"
+#include "kernels/common/types.h"
 #include "kernels/dropout/dropout.h"
 #include "launch.h"
 

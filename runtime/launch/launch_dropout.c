@@ -1,6 +1,6 @@
 /* launch_dropout.c: Dropout nodes of ONNX and of ai.tempo to the kernel of kernels/dropout, random numbers to those of
  * kernels/create. Whether they drop, how much and from which seed are operands, read when the node runs. */
-#include "../../kernels/create/create.h"
+#include "kernels/create/create.h"
 #include "launch_draw.h"
 #include "launch_util.h"
 

@@ -2,9 +2,9 @@
  * of products where every index is of the batch (in both and the result), a row (left and result), a column (right and
  * result) or summed (in both). An operand whose rows and columns are no strided matrix is packed into the workspace
  * first, and a result in another order is unpacked from there. All other equations take the plain loop. */
-#include "../../kernels/matmul/einsum.h"
-#include "../../kernels/matmul/matmul.h"
-#include "../../kernels/movement/movement.h"
+#include "kernels/matmul/einsum.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/movement/movement.h"
 #include "launch_util.h"
 #include <ctype.h>
 #include <string.h>

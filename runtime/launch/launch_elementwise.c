@@ -1,6 +1,6 @@
 /* launch_elementwise.c: unary, binary and variadic elementwise nodes to the kernels of kernels/elementwise, which are
  * found by the op's name. */
-#include "../../kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "launch_util.h"
 #include <string.h>
 

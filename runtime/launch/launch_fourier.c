@@ -1,6 +1,6 @@
 /* launch_fourier.c: DFT and STFT nodes to the transforms of kernels/fourier; window functions, which are constants. */
-#include "../../kernels/common/types.h"
-#include "../../kernels/fourier/fourier.h"
+#include "kernels/common/types.h"
+#include "kernels/fourier/fourier.h"
 #include "launch_util.h"
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* launch_gather.c: nodes that pick elements by index or put them back, to kernels/embedding. Shapes become the few
  * sizes that the kernels walk by; indices themselves are checked by the kernels, each time they run. */
-#include "../../kernels/embedding/embedding.h"
-#include "../../kernels/movement/cast.h"
+#include "kernels/embedding/embedding.h"
+#include "kernels/movement/cast.h"
 #include "launch_util.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* launch_linear_loss.c: LinearCrossEntropy to its kernel of kernels/loss. */
-#include "../../kernels/loss/linear_loss.h"
+#include "kernels/loss/linear_loss.h"
 #include "launch_util.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* launch_loss.c: NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss and the latter's gradient to the kernels of
  * kernels/loss.
  */
-#include "../../kernels/loss/loss.h"
+#include "kernels/loss/loss.h"
 #include "launch_util.h"
 #include <string.h>
 

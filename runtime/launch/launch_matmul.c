@@ -1,6 +1,6 @@
 /* launch_matmul.c: MatMul and Gemm nodes to batches of products. */
-#include "../../kernels/matmul/matmul.h"
-#include "runtime/fuse/fuse_transposes.h"
+#include "kernels/matmul/matmul.h"
+#include "runtime/fuse/fuse.h"
 #include "launch_util.h"
 #include <string.h>
 

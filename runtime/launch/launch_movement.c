@@ -1,11 +1,11 @@
 /* launch_movement.c: nodes that move elements, to views and to the strided copy of kernels/movement: each becomes one
  * box (or one per operand or result) of sizes and strides, worked out here once. A box that turns out to copy
  * everything in order is a view. */
-#include "../../kernels/movement/movement.h"
+#include "kernels/movement/movement.h"
 #include "compiler/contents/contents.h"
-#include "../../kernels/movement/cast.h"
-#include "runtime/files/available.h"
-#include "runtime/fuse/fuse_transposes.h"
+#include "kernels/movement/cast.h"
+#include "runtime/files/files.h"
+#include "runtime/fuse/fuse.h"
 #include "launch_util.h"
 #include <string.h>
 

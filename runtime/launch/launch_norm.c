@@ -1,5 +1,5 @@
 /* launch_norm.c: normalizations by channel to the kernels of kernels/norm. */
-#include "../../kernels/norm/norm.h"
+#include "kernels/norm/norm.h"
 #include "launch_util.h"
 #include <string.h>
 

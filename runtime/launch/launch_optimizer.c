@@ -1,7 +1,7 @@
 /* launch_optimizer.c: optimizers, (R, T, X..., G..., state..., Scale?) to (X..., state..., Copy...), and the norm of
  * all gradients to the kernels of kernels/optimizer. */
 #include "compiler/ir/ops.h"
-#include "../../kernels/optimizer/optimizer.h"
+#include "kernels/optimizer/optimizer.h"
 #include "launch_util.h"
 #include <string.h>
 

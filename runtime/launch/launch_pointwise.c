@@ -1,10 +1,10 @@
 /* launch_pointwise.c: the ops of pointwise.def and their gradients to the rows' kernels, by the node's attributes; ops
  * that keep their result and a bit instead of their operand to the kernels of kernels/activation. */
 #include "compiler/ir/ops.h"
-#include "../../kernels/activation/activation.h"
+#include "kernels/activation/activation.h"
 #include "kernels/dropout/dropout.h"
 #include "launch_util.h"
-#include "runtime/fuse/fuse_pointwise.h"
+#include "runtime/fuse/fuse.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* launch_product.c: a product with ops around it (fuse_products.h) to the kernel of products. */
-#include "runtime/fuse/fuse_products.h"
+#include "runtime/fuse/fuse.h"
 #include "launch_util.h"
 
 static void run_fused(tk_queue *q, const rt_launch *launch) {

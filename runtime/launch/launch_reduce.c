@@ -1,5 +1,5 @@
 /* launch_reduce.c: Reduce*, ArgMax, ArgMin and CumSum nodes to the kernels of kernels/reduce. */
-#include "../../kernels/reduce/reduce.h"
+#include "kernels/reduce/reduce.h"
 #include "launch_util.h"
 #include <string.h>
 

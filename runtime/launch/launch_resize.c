@@ -1,7 +1,7 @@
 /* launch_resize.c: Resize and its gradient to the kernel of kernels/resize: for each position of an axis, the elements
  * that it reads are worked out here, for these shapes, into tables. And GridSample to its kernel. */
 #include "compiler/contents/contents.h"
-#include "../../kernels/common/types.h"
+#include "kernels/common/types.h"
 #include "launch_util.h"
 #include <string.h>
 

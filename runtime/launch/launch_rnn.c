@@ -1,6 +1,6 @@
 /* launch_rnn.c: LSTM, GRU, RNN and ai.tempo.RecurrenceGrad to the kernels of kernels/rnn. */
 #include "compiler/ir/recurrent.h"
-#include "../../kernels/rnn/rnn.h"
+#include "kernels/rnn/rnn.h"
 #include "launch_util.h"
 
 /* The operands of a layer, which begin at `first`. */

@@ -2,8 +2,8 @@
  * kernels of kernels/norm, with the chains that the runtime has put around them (fuse_chains.h). One table says where
  * each op has its statistics. */
 #include "compiler/ir/ops.h"
-#include "../../kernels/movement/movement.h"
-#include "../../kernels/norm/norm.h"
+#include "kernels/movement/movement.h"
+#include "kernels/norm/norm.h"
 #include "launch_util.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* launch_softmax.c: Softmax, LogSoftmax, Hardmax and the gradients of the first two to their kernels. */
-#include "../../kernels/softmax/softmax.h"
+#include "kernels/softmax/softmax.h"
 #include "launch_util.h"
 #include <string.h>
 

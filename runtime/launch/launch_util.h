@@ -2,10 +2,10 @@
  * kernel. */
 #ifndef TEMPO_LAUNCH_UTIL_H
 #define TEMPO_LAUNCH_UTIL_H
-#include "../../kernels/common/broadcast.h"
-#include "../../kernels/common/places.h"
+#include "kernels/common/broadcast.h"
+#include "kernels/common/places.h"
 #include "launch.h"
-#include "runtime/fuse/fuse_chains.h"
+#include "runtime/fuse/fuse.h"
 
 /* TC_UNSUPPORTED: no kernel for these element types. */
 tc_status rt_no_kernel(rt_launcher *launcher, const tc_node *node, const rt_launch *launch);

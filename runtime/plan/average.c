@@ -2,7 +2,7 @@
  * order in which launches make them, they are gathered to buckets. The device, or the program's collective, reduces
  * these beside the launches that follow. Readers of an averaged tensor, and the end of the run, wait for its bucket:
  * they read the mean, which replaces the tensor. */
-#include "compiler/memory/storage.h"
+#include "compiler/memory/memory.h"
 #include "plan.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* check_memory.c: a run that checks its plan and its kernels. Free bytes of the arena hold FREE, which is NaN in every
  * float type; a canary follows each buffer and each workspace. Between launches all that is compared with the lives
  * that the plan states. */
-#include "compiler/memory/storage.h"
+#include "compiler/memory/memory.h"
 #include "plan.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* place_buffers.c: from launches and storages to a problem of compiler/pack, and from its solution to offsets in the
  * arena. Lives follow the order of the launches: the compiler's decisions about memory are kept. */
-#include "compiler/memory/storage.h"
+#include "compiler/memory/memory.h"
 #include "plan.h"
 #include <stdlib.h>
 #include <string.h>

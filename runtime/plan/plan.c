@@ -4,11 +4,7 @@
 #include "plan.h"
 #include "compiler/contents/contents.h"
 #include "compiler/ir/ops.h"
-#include "runtime/fuse/fuse_chains.h"
-#include "runtime/fuse/fuse_heads.h"
-#include "runtime/fuse/fuse_pointwise.h"
-#include "runtime/fuse/fuse_products.h"
-#include "runtime/fuse/fuse_transposes.h"
+#include "runtime/fuse/fuse.h"
 #include <stdlib.h>
 #include <string.h>
 

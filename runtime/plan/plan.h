@@ -6,7 +6,7 @@
  * shapes are resolved; the arena it borrows. */
 #ifndef RT_PLAN_H
 #define RT_PLAN_H
-#include "compiler/pack/plan_problem.h"
+#include "compiler/pack/pack.h"
 #include "collective.h"
 #include "runtime/launch/launch.h"
 

@@ -1,8 +1,8 @@
 /* upload.c: copies the host's bytes to a device with memory of its own, and results back: parameters once a session,
  * tables once a plan, inputs before each run. A device that reads the host's memory gets addresses instead of copies.
  */
-#include "compiler/base/recover.h"
-#include "runtime/files/available.h"
+#include "compiler/base/base.h"
+#include "runtime/files/files.h"
 #include "kernels/queue.h"
 #include "plan.h"
 #include <string.h>

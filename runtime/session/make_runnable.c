@@ -4,7 +4,7 @@
 #include "session.h"
 #include "compiler/ir/ops.h"
 #include "compiler/ir/verify.h"
-#include "compiler/cli/ways_around.h"
+#include "compiler/cli/cli.h"
 #include <string.h>
 
 static tc_status to_canonical(tempo_session *s) {

@@ -1,6 +1,6 @@
 /* memory.c: where a prepared session's bytes are: the numbers of tempo-run --memory. */
 #include "session.h"
-#include "compiler/memory/ledger.h"
+#include "compiler/memory/memory.h"
 #include <stdlib.h>
 
 static int bigger_first(const void *a, const void *b) {

@@ -5,7 +5,7 @@
 #include "session.h"
 #include "compiler/contents/contents.h"
 #include "compiler/shape/shape.h"
-#include "compiler/inline/unroll.h"
+#include "compiler/inline/inline.h"
 
 typedef struct binding {
     const char *input;

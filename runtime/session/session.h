@@ -1,8 +1,8 @@
 /* session.h: the parts of a session, and the hooks that the tools add to it. Inside the runtime and its tools only. */
 #ifndef RT_SESSION_H
 #define RT_SESSION_H
-#include "compiler/memory/node_memory.h"
-#include "compiler/base/recover.h"
+#include "compiler/memory/memory.h"
+#include "compiler/base/base.h"
 #include "runtime/plan/plan.h"
 #include "runtime/tempo.h"
 

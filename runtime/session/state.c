@@ -2,7 +2,7 @@
  * output is paired with the input that it replaces in the next run. Where nothing reads the old elements once the new
  * ones are written, both lie in one place; else there are two, which change roles after each run. Only an output that
  * no kernel writes for itself, such as another input, is copied. */
-#include "compiler/memory/storage.h"
+#include "compiler/memory/memory.h"
 #include "compiler/text/marks.h"
 #include "session.h"
 #include <string.h>

@@ -3,8 +3,7 @@
  * rank and of all; and `source`: samples, batches, the hash. A TYPE is int64[?,128]; "NAME=TYPE optional" has a
  * default, "NAME=TYPE padding -100" is padded with that. */
 #include "compiler/ir/ir.h"
-#include "compiler/cli/options.h"
-#include "compiler/cli/program.h"
+#include "compiler/cli/cli.h"
 #include "programs/tempo-train/data/train_data.h"
 #include <stdlib.h>
 #include <string.h>

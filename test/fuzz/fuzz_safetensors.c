@@ -1,6 +1,6 @@
 /* fuzz_safetensors.c: any bytes -> reader of safetensors files. Nothing may crash, leak or hang; what it gives covers
  * the elements of the file once, under names that differ, and is the same once more when it is written and read. */
-#include "runtime/files/safetensors.h"
+#include "runtime/files/files.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* fuzz_text.c: any bytes -> parser of ONNX text -> verifier -> printer -> parser. Nothing may crash, leak or hang; what
  * was parsed must verify, and what was printed must be parsed to the same model and printed the same. A text that
  * starts with 'F' is parsed as one function, and 'I' inlines all calls first. */
-#include "../text/same.h"
+#include "test/text/same.h"
 #include "compiler/text/text.h"
 #include "compiler/ir/verify.h"
 #include <stdint.h>

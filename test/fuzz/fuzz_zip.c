@@ -1,7 +1,7 @@
 /* fuzz_zip.c: any bytes -> members of an archive -> arrays in place. Nothing may crash or hang; what is found lies
  * inside the archive. */
-#include "compiler/base/recover.h"
-#include "runtime/files/npy.h"
+#include "compiler/base/base.h"
+#include "runtime/files/files.h"
 #include "programs/tempo-train/data/train_zip.h"
 #include <stdint.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * writes each onnx_tool map FILE                      reads and maps every external initializer onnx_tool tensor FILE
  * reads one TensorProto */
 #include "compiler/onnx/onnx.h"
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "compiler/ir/verify.h"
 #include <string.h>
 

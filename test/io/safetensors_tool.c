@@ -3,8 +3,8 @@
  * safetensors_tool IN OUT     reads, then writes the same tensors and metadata
  * safetensors_tool IN         reads, then prints for each array 0 where its elements lie at a multiple of their
  *                             size */
-#include "compiler/cli/program.h"
-#include "runtime/files/safetensors.h"
+#include "compiler/cli/cli.h"
+#include "runtime/files/files.h"
 
 static void print_place(const tempo_tensor *tensor) {
     printf("%zu\n", tensor->bytes > 0 ? (uintptr_t)tensor->data % tempo_dtype_size(tensor->dtype) : 0);

@@ -3,7 +3,7 @@
  *
  *     text_check model.onnx --text model.onnxt --like other.onnxt */
 #include "compiler/onnx/onnx.h"
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "compiler/text/text.h"
 #include "same.h"
 #include <stdlib.h>

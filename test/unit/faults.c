@@ -1,6 +1,6 @@
 /* faults.c: see faults.h. */
 #include "faults.h"
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../../kernels/common/philox.h"
-#include "../../kernels/common/types.h"
-#include "../../kernels/queue.h"
+#include "kernels/common/philox.h"
+#include "kernels/common/types.h"
+#include "kernels/queue.h"
 
 /* The queue that the test's kernels run on: 2 threads, until one of these says otherwise. */
 static inline tk_queue **kernel_test_queue(void) {

@@ -2,7 +2,7 @@
 #ifndef REMAT_CASE_H
 #define REMAT_CASE_H
 #include "cases.h"
-#include "compiler/remat/remat_problem.h"
+#include "compiler/remat/remat.h"
 #include "random_below.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef TEST_TORCH_FILE_H
 #define TEST_TORCH_FILE_H
 #include "cases.h"
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include "compiler/onnx/onnx.h"
 #include <stdlib.h>
 #include <string.h>

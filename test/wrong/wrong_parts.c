@@ -1,7 +1,7 @@
 /* wrong_parts.c: a tempoc with kernels and a gradient builder that go wrong when TEMPO_WRONG names them: what --verify
  * has to notice. The linker's --wrap puts each __wrap_NAME in the place of NAME. */
-#include "../../kernels/table.h"
-#include "../../passes/gradients/gradient.h"
+#include "kernels/table.h"
+#include "passes/gradients/gradients.h"
 #include <stdlib.h>
 #include <string.h>
 

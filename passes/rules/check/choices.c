@@ -1,6 +1,6 @@
 /* choices.c: the two sources of an instance of a rule: answers that are enumerated one by one, and dice (splitmix64,
  * Steele et al. 2014), which give the same draws for the same seed everywhere. */
-#include "instance.h"
+#include "check.h"
 #include <math.h>
 
 #define TWO_PI 6.283185307179586

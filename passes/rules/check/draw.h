@@ -2,7 +2,7 @@
  * values (draw.c). */
 #ifndef TC_RULE_DRAW_H
 #define TC_RULE_DRAW_H
-#include "instance.h"
+#include "check.h"
 
 #define MAX_DRAWN_RANK 4
 

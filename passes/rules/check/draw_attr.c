@@ -1,6 +1,6 @@
 /* draw_attr.c: attributes of the nodes of an instance. Those of the pattern are spelled in one of their ways; others
  * that the op has get any sensible value. A rule must hold for all of these, or name the attribute. */
-#include "instance.h"
+#include "check.h"
 #include <math.h>
 #include <string.h>
 

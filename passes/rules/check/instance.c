@@ -1,7 +1,7 @@
 /* instance.c: walks the match side of a rule like the matcher, but makes nodes instead of finding them. For each
  * node, operands that the pattern defines come first, then the others, drawn to fit. In the end the results become
  * outputs, and shapes are forgotten as far as `unknown` says. */
-#include "instance.h"
+#include "check.h"
 #include "compiler/shape/shape.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* needs.c: the requirements of a rule's guards and of its right side for each value, so that the dice produce
  * matches. A negated guard is no requirement, because most draws satisfy it. */
-#include "instance.h"
+#include "check.h"
 #include <string.h>
 
 typedef struct need_row {

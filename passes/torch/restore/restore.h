@@ -2,8 +2,7 @@
 #ifndef TC_RESTORE_H
 #define TC_RESTORE_H
 #include "passes/pass/pass.h"
-#include "passes/torch/metadata/torch_calls.h"
-#include "passes/torch/metadata/torch_signature.h"
+#include "passes/torch/metadata/metadata.h"
 
 /* One PyTorch call and the nodes of the main graph that the exporter made of it, in their order. Each has a first
  * operand and a first result; other operands may be absent. */

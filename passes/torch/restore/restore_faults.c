@@ -2,7 +2,7 @@
  * average pooling, gradients of xlogy at 0, and gradients that stop at torch.normal. Other differences are only
  * reported, because the file is right for most numbers. */
 #include "compiler/ir/ops.h"
-#include "passes/autodiff/stop_gradient.h"
+#include "passes/autodiff/autodiff.h"
 #include "restore_nodes.h"
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
  * Their number depends on data. This file scales each row as often as it is read instead, and restores PyTorch's
  * gradient: PyTorch scales the table in place, outside of autograd, so that a row's gradient goes to the table's row
  * unchanged. */
-#include "passes/weights/trainable.h"
+#include "passes/weights/weights.h"
 #include "compiler/ir/ops.h"
-#include "passes/autodiff/stop_gradient.h"
+#include "passes/autodiff/autodiff.h"
 #include "restore_nodes.h"
 
 typedef struct renorm {

@@ -9,7 +9,7 @@
  * (--stop=VALUE). */
 #include "restore_stop.h"
 #include "compiler/ir/ops.h"
-#include "passes/autodiff/stop_gradient.h"
+#include "passes/autodiff/autodiff.h"
 #include <string.h>
 
 /* All words of a call that are one name, or that mean one parameter. */

@@ -5,10 +5,9 @@
  * parameter's. So does a part of a table that has each row once. A computation that cannot be undone stops the
  * compilation, unless the loss does not depend on it or the command line names it: silently training the initializer
  * would differ from PyTorch. If the weights are missing (only the file was given), their names decide. */
-#include "passes/weights/trainable.h"
+#include "passes/weights/weights.h"
 #include "unfold.h"
 #include "compiler/shape/shape.h"
-#include "passes/weights/choose_loss.h"
 #include <string.h>
 
 void tc_unfold_tell(const tc_unfold *u, tc_findings *to, const char *text) {

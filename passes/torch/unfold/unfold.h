@@ -1,8 +1,8 @@
 /* unfold.h: shared parts of the pass unfold. */
 #ifndef TC_UNFOLD_H
 #define TC_UNFOLD_H
-#include "passes/weights/trainable.h"
-#include "passes/torch/metadata/torch_folds.h"
+#include "passes/weights/weights.h"
+#include "passes/torch/metadata/metadata.h"
 
 /* An initializer that was computed from parameters, and that the loss depends on. */
 typedef struct tc_standin {

@@ -1,7 +1,7 @@
 /* unfold_bias.c: biases that were zero when the model was exported. The dynamo exporter (optimize=True) drops those
  * of Gemm, Conv and ConvTranspose, because they change nothing; PyTorch trains them all the same. The node's call
  * names them. */
-#include "passes/torch/metadata/torch_calls.h"
+#include "passes/torch/metadata/metadata.h"
 #include "unfold.h"
 #include <string.h>
 

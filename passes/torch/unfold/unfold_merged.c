@@ -8,7 +8,7 @@
  * names than it has readers in the program (num_users), including views that the exporter dropped. The merged call
  * computed the same operation from the same operands, or from results that were merged, too, or from parameters. The
  * search upwards ends at results that some lost call read as well, and at parameters that may stand for another one. */
-#include "passes/torch/metadata/torch_operands.h"
+#include "passes/torch/metadata/metadata.h"
 #include "unfold_program.h"
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * they read, and whether the file has them. */
 #ifndef TC_UNFOLD_PROGRAM_H
 #define TC_UNFOLD_PROGRAM_H
-#include "passes/torch/metadata/torch_calls.h"
+#include "passes/torch/metadata/metadata.h"
 #include "unfold.h"
 
 typedef struct unfold_reads {

@@ -6,8 +6,8 @@
  *   weight_ih_l0, weight_ih_l0_reverse -> Split, Split -> Concat -> Reshape: W
  * PyTorch's RNN and its cells are linear layers in the file. In their first step, the product with a state of zeros
  * is folded into the bias, once for each item. */
-#include "passes/weights/trainable.h"
-#include "passes/torch/metadata/torch_calls.h"
+#include "passes/weights/weights.h"
+#include "passes/torch/metadata/metadata.h"
 #include "unfold.h"
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * file has each row of a table once, and no other copy of it, it is trained as it is. If rows occur several times,
  * training would change the copies independently, so they become a table of the distinct rows, which nodes look up
  * again. The positions of those rows in PyTorch's table are not known. */
-#include "passes/weights/trainable.h"
+#include "passes/weights/weights.h"
 #include "unfold.h"
 #include "table_rows.h"
 #include <string.h>

@@ -9,7 +9,7 @@
  * files, too, stay as they are. */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
-#include "runtime/files/safetensors.h"
+#include "runtime/files/files.h"
 
 #define TRAIN_SETTING "option " /* begins each line of settings */
 

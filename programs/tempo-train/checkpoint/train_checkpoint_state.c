@@ -2,7 +2,7 @@
  * of all before it. A text that is read is written again and compared: there is only one text for each state. */
 #include "train_checkpoint_parts.h"
 #include "compiler/text/text.h"
-#include "runtime/files/crc32c.h"
+#include "runtime/files/files.h"
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>

@@ -2,8 +2,7 @@
  * in place in the mapped file; compressed, big-endian or Fortran-ordered ones are read by runtime/files/npz.c. The
  * arrays of a .safetensors file are always used in place. */
 #include "train_arrays.h"
-#include "runtime/files/available.h"
-#include "runtime/files/npy.h"
+#include "runtime/files/files.h"
 #include "train_zip.h"
 #include <dirent.h>
 #include <errno.h>

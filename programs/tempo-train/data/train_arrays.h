@@ -1,10 +1,8 @@
 /* train_arrays.h: the files of a source -> their arrays, in place. */
 #ifndef TRAIN_ARRAYS_H
 #define TRAIN_ARRAYS_H
-#include "compiler/base/map.h"
-#include "compiler/base/file.h"
-#include "runtime/files/npz.h"
-#include "runtime/files/safetensors.h"
+#include "compiler/base/base.h"
+#include "runtime/files/files.h"
 
 /* An array in place: row-major, in native byte order, at any alignment. */
 typedef struct train_array {

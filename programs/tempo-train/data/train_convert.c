@@ -1,6 +1,6 @@
 /* train_convert.c: conversions that lose nothing, by way of int64 or double, a few hundred elements at a time. */
 #include "train_convert.h"
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include "kernels/common/half.h"
 #include <string.h>
 

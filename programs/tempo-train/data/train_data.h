@@ -18,7 +18,7 @@
  * number fits; a number that would be rounded is refused. */
 #ifndef TRAIN_DATA_H
 #define TRAIN_DATA_H
-#include "runtime/files/npz.h"
+#include "runtime/files/files.h"
 
 typedef struct train_data train_data;
 

@@ -1,7 +1,7 @@
 /* train_zip.c: the directory of a zip archive. Every number of the file is a claim: it is compared with the file's size
  * and contents before it is used. */
 #include "train_zip.h"
-#include "compiler/base/foreign_file.h"
+#include "compiler/base/base.h"
 #include <string.h>
 
 /* Records: their first four bytes and their sizes without variable parts. */

@@ -2,7 +2,7 @@
  * which reads archives elsewhere, does not give positions. */
 #ifndef TRAIN_ZIP_H
 #define TRAIN_ZIP_H
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include <stdint.h>
 
 typedef struct train_zip_member {

@@ -2,7 +2,7 @@
  * come. A process that ends closes its sockets, whatever ended it: that is noticed at once. A stopped process sends
  * nothing. A process that computes the same node for too long notices that itself. */
 #include "train_heartbeat.h"
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "train_meet.h"
 #include "train_thread.h"
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* train_meet.h: sockets from each rank to rank 0. */
 #ifndef TRAIN_MEET_H
 #define TRAIN_MEET_H
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include <stdint.h>
 
 /* The name by which a rank is known to the others. */

@@ -3,7 +3,7 @@
  * nothing then, and MPI is not used. One thread calls, and every rank makes the same calls in the same order. */
 #ifndef TRAIN_RANKS_H
 #define TRAIN_RANKS_H
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include "runtime/plan/collective.h"
 #include <stdint.h>
 

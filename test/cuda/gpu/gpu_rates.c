@@ -2,8 +2,8 @@
  * and convolutions at those of image models, by cuDNN, where it is, and as products of patches. gpu_rates [ROWS [WIDTH
  * [TIMES]]]   one JSON object for each measurement: seconds are the median of TIMES runs, each behind the last one,
  * between two events. Operands are numbers, and larger than any cache. */
-#include "../../../kernels/cuda/cuda_queue.h"
-#include "../../../kernels/cuda/table_cuda.h"
+#include "kernels/cuda/cuda_queue.h"
+#include "kernels/cuda/table_cuda.h"
 #include "runtime/device/device.h"
 #include "test/cuda/checks/lean_kernels.h"
 #include <stdio.h>

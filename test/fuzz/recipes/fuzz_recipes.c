@@ -7,7 +7,7 @@
  * made smaller and written to fuzz_recipes-SEED-K.onnxt. --demand also fails when a rule that is_demanded never fired,
  * or too many graphs said nothing. */
 #include "recipe_check.h"
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include "passes/pass/pass.h"
 #include "passes/rules/rules.h"
 #include <inttypes.h>

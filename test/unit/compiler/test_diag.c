@@ -1,6 +1,6 @@
 /* test_diag.c: names in messages: whole characters, at most 120 bytes, and nothing that a terminal obeys. */
 #include "test/unit/cases.h"
-#include "compiler/base/diag.h"
+#include "compiler/base/base.h"
 #include <stdlib.h>
 #include <string.h>
 // clang-format off

@@ -1,8 +1,7 @@
 /* test_ledger.c: what graphs save for their backward pass, told by hand for small ones, and the lives of their values.
  * Graphs are written as ONNX text; every float is 4 bytes. */
 #include "test/unit/cases.h"
-#include "compiler/memory/ledger.h"
-#include "compiler/memory/liveness.h"
+#include "compiler/memory/memory.h"
 #include "compiler/shape/shape.h"
 #include "compiler/text/text.h"
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Command lines from tables: values, defaults, switches, lists, mistakes and the suggestions for them. */
 #include "test/unit/cases.h"
-#include "compiler/cli/options.h"
-#include "compiler/base/quantity.h"
+#include "compiler/cli/cli.h"
+#include "compiler/base/base.h"
 #include <string.h>
 
 typedef struct sample {

@@ -2,7 +2,7 @@
  * to the last byte: whoever throws out what is in the way comes near that, where placing in an order does not. Results
  * that may lie over operands, too, which have to where most is live. */
 #include "test/unit/cases.h"
-#include "compiler/pack/plan_problem.h"
+#include "compiler/pack/pack.h"
 #include <stdbool.h>
 #include <stdlib.h>
 

@@ -1,8 +1,7 @@
 /* test_plan_exact.c: the exact search against the best of all packings of small problems, found by trying every order,
  * and on rectangles cut into buffers, which some packing fills; what it places overlaps nowhere. */
 #include "test/unit/cases.h"
-#include "compiler/pack/plan_exact.h"
-#include "compiler/pack/plan_problem.h"
+#include "compiler/pack/pack.h"
 #include "test/unit/random_below.h"
 #include "test/unit/resident.h"
 #include <stdbool.h>

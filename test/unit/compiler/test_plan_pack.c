@@ -1,7 +1,7 @@
 /* test_plan_pack.c: packings that the naive checker finds nothing wrong with, on random problems; arenas that are as
  * small as they can be where that is known: rectangles cut into buffers, chains, nested lives. */
 #include "test/unit/cases.h"
-#include "compiler/pack/plan_problem.h"
+#include "compiler/pack/pack.h"
 #include "test/unit/random_below.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* test_remat.c: what schedules take, counted by hand; problems and schedules that are refused, and for what; floors
  * that are reached. */
-#include "compiler/remat/remat_search.h"
+#include "compiler/remat/remat.h"
 #include "test/unit/remat_case.h"
 
 static remat_case it;

@@ -2,8 +2,7 @@
  * generated training graphs that pass the checker, fit and cost no more than a knapsack over the layers. */
 #include "bench/remat/remat_graphs.h"
 #include "bench/remat/remat_knapsack.h"
-#include "compiler/remat/remat_search.h"
-#include "compiler/remat/remat_turn.h"
+#include "compiler/remat/remat.h"
 #include "test/unit/random_below.h"
 #include "test/unit/remat_case.h"
 

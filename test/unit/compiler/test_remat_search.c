@@ -1,6 +1,6 @@
 /* test_remat_search.c: what the search finds, against every schedule of tiny problems, and what holds for its results
  * whatever the problem. */
-#include "compiler/remat/remat_search.h"
+#include "compiler/remat/remat.h"
 #include "test/unit/remat_case.h"
 
 static remat_case it;

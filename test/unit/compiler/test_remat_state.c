@@ -1,6 +1,6 @@
 /* test_remat_state.c: a state that steps are put into and taken out of at random counts what the checker counts, its
  * schedules stay valid, and what is taken back leaves no trace. */
-#include "compiler/remat/remat_moves.h"
+#include "compiler/remat/remat.h"
 #include "test/unit/remat_case.h"
 
 static remat_case it;

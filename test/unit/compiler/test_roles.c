@@ -1,6 +1,6 @@
 /* test_roles.c: the role of each output: by marks, by metadata and, in graphs of others, by loss and seed. */
 #include "test/unit/cases.h"
-#include "compiler/memory/roles.h"
+#include "compiler/memory/memory.h"
 #include "compiler/onnx/onnx.h"
 #include "compiler/shape/shape.h"
 #include "compiler/text/text.h"

@@ -1,7 +1,7 @@
 /* test_equal_weights.c: equal and transposed weights are found, near ones are not, and the bytes read stay linear in
  * the bytes there are, also where weights are made to look alike. */
 #include "test/unit/cases.h"
-#include "passes/weights/equal_weights.h"
+#include "passes/weights/weights.h"
 #include <stdlib.h>
 #include <string.h>
 

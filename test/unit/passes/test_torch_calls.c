@@ -1,6 +1,6 @@
 /* test_torch_calls.c: calls of PyTorch's as its exporter writes them, and lines that are none. */
 #include "test/unit/torch_file.h"
-#include "passes/torch/metadata/torch_calls.h"
+#include "passes/torch/metadata/metadata.h"
 
 static bool read_call(torch_file *f, const char *line, tc_torch_call *call) {
     torch_file_read(f, (told){.call = line});

@@ -1,6 +1,6 @@
 /* test_torch_signature.c: kinds of inputs and what was folded, as PyTorch's exporter writes them, and nonsense. */
 #include "test/unit/torch_file.h"
-#include "passes/torch/metadata/torch_signature.h"
+#include "passes/torch/metadata/metadata.h"
 
 #define KIND "pkg.torch.export.graph_signature.InputSpec.kind"
 #define FOLDED "pkg.onnxscript.optimizer.folded_from"

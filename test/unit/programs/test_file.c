@@ -2,8 +2,8 @@
  * shrink. Each case is a child process that dies in its own way. */
 #define OWN_MAIN
 #include "test/unit/cases.h"
-#include "compiler/base/file.h"
-#include "compiler/cli/program.h"
+#include "compiler/base/base.h"
+#include "compiler/cli/cli.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -3,8 +3,8 @@
 #define OWN_MAIN
 #include "test/unit/cases.h"
 #include "test/unit/faults.h"
-#include "compiler/base/recover.h"
-#include "runtime/files/safetensors.h"
+#include "compiler/base/base.h"
+#include "runtime/files/files.h"
 #include "programs/tempo-train/data/train_data.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* test_available.c: what is read from /proc and /sys about memory, from made-up trees of both kinds of control groups.
  */
 #include "test/unit/cases.h"
-#include "runtime/files/available.h"
+#include "runtime/files/files.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

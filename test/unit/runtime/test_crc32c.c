@@ -2,7 +2,7 @@
  * other. */
 #include "test/unit/cases.h"
 #include "test/unit/random_below.h"
-#include "runtime/files/crc32c.h"
+#include "runtime/files/files.h"
 #include <string.h>
 // clang-format off
 // clang-format on

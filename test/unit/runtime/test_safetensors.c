@@ -2,7 +2,7 @@
  * file that is there when it fails. The rest is compared with a reader and writer in Python: test/io. */
 #define OWN_MAIN
 #include "test/unit/cases.h"
-#include "runtime/files/safetensors.h"
+#include "runtime/files/files.h"
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

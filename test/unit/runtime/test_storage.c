@@ -2,7 +2,7 @@
  * launches run no kernel for; offsets, sources and last reads of small graphs are told by hand. */
 #include "test/unit/cases.h"
 #include "runtime/session/session.h"
-#include "compiler/memory/storage.h"
+#include "compiler/memory/memory.h"
 #include "compiler/shape/shape.h"
 #include "compiler/text/text.h"
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* weights.h: files of weights by name, as --checkpoint takes them: checkpoints of ONNX Runtime's training tools
+/* weight_files.h: files of weights by name, as --checkpoint takes them: checkpoints of ONNX Runtime's training tools
  * (compiler/onnx/checkpoint.h), numpy's .npz archives, and safetensors files. */
-#ifndef RT_WEIGHTS_H
-#define RT_WEIGHTS_H
+#ifndef RT_WEIGHT_FILES_H
+#define RT_WEIGHT_FILES_H
 #include "compiler/ir/ir.h"
-#include "compiler/base/file.h"
+#include "compiler/base/base.h"
 #include "npz.h"
 #include "safetensors.h"
 

@@ -1,9 +1,9 @@
-/* masked.h: the parts of the pass `masks`. Values picked by a mask (NonZero and lookups by it) have as many rows as
+/* rows.h: the parts of the pass `masks`. Values picked by a mask (NonZero and lookups by it) have as many rows as
  * the mask has elements. Where the mask is false, a row is a copy of the first picked row, so that ops on it cannot
  * fail. Ops that combine rows leave these copies out.
  * A value knows for each of its axes the mask that picked the rows along it. */
-#ifndef TC_MASKED_H
-#define TC_MASKED_H
+#ifndef TC_ROWS_H
+#define TC_ROWS_H
 #include "compiler/build/build.h"
 #include "passes/pass/pass.h"
 

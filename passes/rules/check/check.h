@@ -1,13 +1,13 @@
-/* instance.h: a rule's match side as a small graph, which `tempoc --check-rules` runs before and after the rule. The
+/* check.h: a rule's match side as a small graph, which `tempoc --check-rules` runs before and after the rule. The
  * text of a match leaves things open; two sources close them. *Choices* are the options that the text enumerates:
  * each optional node present or not, each alternative, each optional operand. rule_choices_next enumerates all of
  * them. *Dice* draw the rest: shapes, element types, attributes that the pattern does not name, constants, the order
  * of commutative operands, the known parts of shapes. Guards steer the dice (needs.c) but promise nothing: the
  * matcher decides whether the graph matches.
  * The same rule, choices and seed give the same graph, so another copy is made by building it again. */
-#ifndef TC_RULE_INSTANCE_H
-#define TC_RULE_INSTANCE_H
-#include "../rule_ir.h"
+#ifndef TC_CHECK_H
+#define TC_CHECK_H
+#include "passes/rules/rule_ir.h"
 
 typedef struct rule_dice {
     uint64_t state;

@@ -1,7 +1,7 @@
-/* unroll.h: replaces If, Loop and Scan whose course is known before the graph runs by the nodes that they would run:
+/* inline.h: replaces If, Loop and Scan whose course is known before the graph runs by the nodes that they would run:
  * gradients, lean rules and a plan with one arena know plain nodes only. */
-#ifndef TC_UNROLL_H
-#define TC_UNROLL_H
+#ifndef TC_INLINE_H
+#define TC_INLINE_H
 #include "compiler/ir/ir.h"
 
 /* Runs tc_infer_graph, then replaces every If with a known condition, Scan with a known number of slices, and Loop with

@@ -1,7 +1,7 @@
-/* gradient.h: the interface for gradient builders. A builder takes one forward node and the gradients of its
+/* gradients.h: the interface for gradient builders. A builder takes one forward node and the gradients of its
  * results, and appends the nodes that compute the gradients of its operands. build.h has the helpers. */
-#ifndef TC_GRADIENT_H
-#define TC_GRADIENT_H
+#ifndef TC_GRADIENTS_H
+#define TC_GRADIENTS_H
 #include "compiler/build/build.h"
 #include "passes/rules/rules.h"
 

@@ -1,0 +1,8 @@
+/* weights.h: the loss, and the initializers that are trained toward it */
+#ifndef TC_WEIGHTS_H
+#define TC_WEIGHTS_H
+#include "choose_loss.h"
+#include "equal_weights.h"
+#include "train_list.h"
+#include "trainable.h"
+#endif
