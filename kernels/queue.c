@@ -47,7 +47,7 @@ void tk_fault(tk_queue *q, tk_status status) {
 }
 
 tk_status tk_queue_take_fault(tk_queue *q, uint32_t *out_launch) {
-    /* Asked behind every launch, and there is none: a load is enough. */
+    /* Read after every launch, mostly without a fault: a load is enough. */
     uint64_t fault = atomic_load(&q->fault) != 0 ? atomic_exchange(&q->fault, 0) : 0;
     *out_launch = (uint32_t)(fault >> 8);
     return (tk_status)(fault & 0xff);

@@ -1,4 +1,4 @@
-/* table.h: every kernel as a member of a table: what a device fills, and launches call by. */
+/* table.h: every kernel as a member of a table, which a device fills and launches call. */
 #ifndef TK_TABLE_H
 #define TK_TABLE_H
 #include "activation/activation.h"
@@ -54,7 +54,7 @@ typedef struct tk_table {
     /* NULL where a device has none, as kernels.def says; of norms with chains: of Chain. */
     TK_FUSED_KERNELS(TK_KERNEL_MEMBER)
     TK_WORKSPACES(TK_WORKSPACE_MEMBER)
-    /* Whether attention of these sizes (t, d, e) and this type, of which no map is wanted, takes lines of any kind
+    /* Whether attention of these sizes (t, d, e) and this type, without a map as result, takes lines of any kind
      * (tk_lines); NULL: none does. */
     bool (*attention_spreads)(const tk_queue *q, const tk_attention *a);
 } tk_table;

@@ -1,8 +1,8 @@
-/* activation.h: activations that keep their result and a bit in the place of their operand: y = f(x), right = whether x
- * is right of f's only minimum, one bit an element (element i is bit i % 8 of byte i / 8; bits beyond the last are 0),
- * and dX = dY f'(x) of y and right. f is a row of pointwise.def that fit_curves.c has a row for. So close to the
- * minimum that y's rounding would be seen in the slope (as its square root), y is taken from the minimum on: it is
- * rounded once, and may differ from pointwise.h's f(x) in its last two bits. */
+/* activation.h: activations that keep their result and a bit instead of their operand: y = f(x), right = whether x is
+ * right of f's only minimum, one bit an element (element i is bit i % 8 of byte i / 8; bits beyond the last are 0), and
+ * dX = dY f'(x) of y and right. f is a row of pointwise.def that fit_curves.c has a row for. Near the minimum the slope
+ * is like a square root, and y's rounding would show in it. There y is computed from the minimum on: it is rounded
+ * once, and may differ from pointwise.h's f(x) in its last two bits. */
 #ifndef TK_ACTIVATION_H
 #define TK_ACTIVATION_H
 #include "../pointwise/pointwise.h"

@@ -1,5 +1,5 @@
-/* activation_cpu.c: a block of elements at a time, in float for those of 16 bits: widened and computed in loops of
- * their own, each of which becomes vector code. */
+/* activation_cpu.c: a block of elements at a time. Elements of 16 bits are computed in float, widened and computed in
+ * separate loops, so that each loop becomes vector code. */
 #include "activation_curve.h"
 #include "../common/element.h"
 #include "../common/functions.h"
@@ -8,7 +8,7 @@
 #include "activation_curves.h"
 #include <float.h>
 
-#define LEAST_ALPHA 1e-37 /* in the place of smaller ones and of 0: x / 2, but for x that no model has */
+#define LEAST_ALPHA 1e-37 /* replaces smaller ones and 0: x / 2, except for an x that no model has */
 #define BLOCK 512         /* elements at a time, a multiple of 8 */
 
 /* The rows of pointwise.def that have a curve: its place in the table, from 1 on. */
@@ -52,7 +52,7 @@ typedef union block {
     double f64[BLOCK];
 } block;
 
-/* n elements as numbers of the type that is computed in, and back. */
+/* n elements converted to the type of computation, and back. */
 static void load(block *out, const void *inp, int64_t n, tk_dtype dtype) {
     if (tk_is_half(dtype))
         tk_widen(out->f32, inp, n, dtype);

@@ -1,6 +1,6 @@
 /* activation_cuda.cu: activations that keep their result and a bit, on a CUDA device: a thread has eight elements and
- * the byte of their bits. The curve lies in shared memory, where the threads of a warp read other pieces of it at once.
- * f of 16-bit elements takes the fast forms (pointwise_row.cuh). */
+ * the byte of their bits. The curve lies in shared memory, since the threads of a warp read different pieces of it at
+ * once. f of 16-bit elements takes the fast forms (pointwise_row.cuh). */
 #include "../pointwise/pointwise_row.cuh"
 extern "C" {
 #include "activation_curve.h"
@@ -11,7 +11,7 @@ namespace {
 
 enum { THREADS = 256, EIGHT = 8 };
 
-/* The curve of the type that is computed in. */
+/* The curve in the type of computation. */
 template <class T> struct curve;
 #define CURVE(T, suffix)                                                                                               \
     template <> struct curve<T> : tk_curve_##suffix {                                                                  \
@@ -30,7 +30,7 @@ template <class C> __device__ __forceinline__ void share(C *shared, const C &giv
     __syncthreads();
 }
 
-/* n <= EIGHT elements from `from` on; in packs where all are there and aligned. */
+/* n <= EIGHT elements from `from` on; in packs where all eight exist and are aligned. */
 template <class S> __device__ __forceinline__ void load(S *to, const S *from, int n, bool packed) {
     constexpr int N = tk_pack_size<S>;
     if (packed && n == EIGHT) {

@@ -1,5 +1,5 @@
-/* activation_point.h: what one type of numbers computes of an activation's curve (fit_curves.c) at one point: the only
- * place that does, for the CPU's kernels and for CUDA's. Set before including: T, SUFFIX. */
+/* activation_point.h: one point of an activation's curve (fit_curves.c), in one type of numbers. Kernels of the CPU and
+ * of CUDA both use it. Set before including: T, SUFFIX. */
 #define FN(name) TK_CAT(tk_##name, SUFFIX)
 #define NAME(name) TK_CAT(name, SUFFIX)
 #define TERMS NAME(TK_CURVE_TERMS)
@@ -12,13 +12,13 @@ typedef struct NAME(tk_curve) {
     T terms[TERMS][TK_CURVE_PIECES];
 } NAME(tk_curve);
 
-/* Of a row that tk_activation_is_known. */
+/* For a row with tk_activation_is_known. */
 void NAME(tk_activation_curve)(NAME(tk_curve) * out, tk_pointwise_row row, double alpha);
 
 /* How far right of the minimum x lies, in alpha x. */
 TK_INLINE T NAME(tk_curve_off)(T x, const NAME(tk_curve) * c) { return ((x - c->x[0]) - c->x[1]) * c->alpha; }
 
-/* f(x), which `rough` is as well, but for the minimum. */
+/* f(x); `rough` is f(x) too, except near the minimum. */
 TK_INLINE T NAME(tk_curve_value)(T off, T rough, const NAME(tk_curve) * c) {
     const T s = off * (T)(1 / TK_CURVE_NEAR);
     T bend = c->near[TERMS - 1];

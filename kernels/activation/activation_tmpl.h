@@ -1,6 +1,6 @@
 /* activation_tmpl.h: x [n] -> y [n], a bit each; dy, y [n], bits -> dx [n].
- * X [n] -> y [n], a bit each; dy, y [n], bits -> dx [n]. Curves of one type of numbers, made of the table, and loops
- * over points of them (activation_point.h). Set before including: T, SUFFIX. */
+ * X [n] -> y [n], a bit each; dy, y [n], bits -> dx [n]. Curves of one type of numbers, from the table, and loops over
+ * their points (activation_point.h). Set before including: T, SUFFIX. */
 #define NAME(name) TK_CAT(name, SUFFIX)
 _Static_assert((int)NAME(CURVE_TERMS) == (int)NAME(TK_CURVE_TERMS) && CURVE_PIECES == TK_CURVE_PIECES,
                "fit_curves.c says others");
@@ -13,7 +13,7 @@ static void NAME(place)(T parts[2], const double minimum[2], double alpha) {
 
 void NAME(tk_activation_curve)(NAME(tk_curve) * out, tk_pointwise_row row, double alpha) {
     const struct NAME(curve) *from = &NAME(curves)[curve_rows[row] - 1];
-    alpha = isnan(tk_pointwise_alpha(row)) ? 1 : alpha; /* 1: of functions without */
+    alpha = isnan(tk_pointwise_alpha(row)) ? 1 : alpha; /* 1 for functions without alpha */
     alpha = fabs(alpha) < LEAST_ALPHA ? LEAST_ALPHA : alpha;
     *out = (NAME(tk_curve)){.alpha = (T)alpha,
                             .shrink = 1 / (T)alpha,

@@ -1,8 +1,8 @@
 /* fit_curves.c: a program of the build: the slope of an activation as a function of its result, as a table in C on
  * standard output. An activation y(x) with one interior minimum (x*, y*) falls to it from the left and rises from it,
- * so y and one bit, left or right, say what x was. Near the minimum the slope is like a square root of y - y*; in t =
- * sqrt(y - y*) it is smooth. On the left, y and slope go to 0 together: there slope / y is smooth in u =
- * sqrt(-ln(-y)). Both become one coordinate k, which rises with x:
+ * so y and one bit, left or right, determine x. Near the minimum the slope is like a square root of y - y*; in t =
+ * sqrt(y - y*) it is smooth. On the left, y and slope go to 0 together: there slope / y is smooth in u = sqrt(-ln(-y)).
+ * Both become one coordinate k, which rises with x:
  *     k = t on the right, -t on the left, -u where y is so close to 0 that the tail begins,
  * and the slope, divided by y in the tail, is a polynomial in k on each of some pieces. Pieces are made as long as the
  * tolerance allows; polynomials go through the Chebyshev points of a piece, and are measured between them. */
@@ -55,15 +55,15 @@ static const activation activations[] = {
     {"swish", silu, silu_slope}, /* of alpha: y(alpha x) / alpha */
 };
 
-/* --- what to fit -------------------------------------------------------------------------------------------------- */
+/* --- functions to fit --------------------------------------------------------------------------------------------- */
 
 enum { MAX_TERMS = 16, MAX_PIECES = 12, CHECKS = 32, STEPS = 8 };
 #define TAIL 0.25L /* the tail begins where y is this part of the minimum */
 #define NEAR 0.25L /* so close to the minimum, y - y* = (x - x*)^2 p(x - x*) */
 #define FAR 800.0L /* further left, activations are 0 */
 
-/* What is computed in a type of numbers: terms of polynomials; the error that a piece may have, in the tail relative;
- * y = -e^-last is as good as 0. */
+/* For each type of numbers: terms of polynomials; the error that a piece may have, relative in the tail; y = -e^-last,
+ * which counts as 0. */
 static const struct precision {
     const char *name;
     int terms;
@@ -85,7 +85,7 @@ typedef struct curve {
 
 /* --- from k to x ------------------------------------------------------------------------------------------------- */
 
-/* Whether x lies on the far side of what is looked for. */
+/* Whether x lies beyond the point that is searched. */
 typedef bool (*beyond)(const curve *c, number x, number sought);
 
 static bool rises(const curve *c, number x, number sought) { return c->f->slope(x) >= sought; }
@@ -108,7 +108,7 @@ static number x_of(const curve *c, number k) {
 
 /* --- polynomials ------------------------------------------------------------------------------------------------- */
 
-/* What a polynomial is fitted to. */
+/* The function that a polynomial is fitted to. */
 typedef number (*target)(const curve *c, number at);
 
 static number slope_at(const curve *c, number k) { return c->f->slope(x_of(c, k)); }
@@ -162,7 +162,7 @@ static piece fit(const curve *c, target f, number begin, number end, bool relati
     return p;
 }
 
-/* The piece from `begin` on that is nearly as long as the tolerance allows; its end is `begin` where none is good. */
+/* The end of the piece from `begin` on, nearly as long as the tolerance allows; `begin` where no piece is good. */
 static piece longest(const curve *c, target f, number begin, number end, number tolerance) {
     piece best = fit(c, f, begin, end, f == tail_at);
     if (best.error <= tolerance)
@@ -178,7 +178,7 @@ static piece longest(const curve *c, target f, number begin, number end, number 
     return best;
 }
 
-/* [begin, end] in pieces behind those that there are. */
+/* Appends pieces for [begin, end]. */
 static void fit_pieces(curve *c, target f, number begin, number end, number tolerance) {
     while (begin < end) {
         piece p = longest(c, f, begin, end, tolerance);
@@ -241,7 +241,7 @@ static void print_curve(const curve *c, int room) {
     print_split("y", c->y);
     printf("     .tail = %.17Lg, .least = %.17Lg, .most = %.17Lg,\n", c->tail, c->least, c->most);
     print_row("near", c->near, 1, c->type->terms, c->type->terms, 0);
-    print_row("begin", begins, 1, c->pieces, room, 1e30L); /* no k reaches those that there are not */
+    print_row("begin", begins, 1, c->pieces, room, 1e30L); /* no k reaches unused pieces */
     print_row("middle", middles, 1, c->pieces, room, 0);
     print_row("scale", scales, 1, c->pieces, room, 0);
     printf("     .terms = {\n");

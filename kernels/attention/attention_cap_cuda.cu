@@ -1,5 +1,6 @@
-/* attention_cap_cuda.cu: scores of attention behind a softcap, c tanh(s / c), between the product and the softmax, and
- * their slopes between the softmax's gradient and the products. Kernels of their own: those of the map are for all. */
+/* attention_cap_cuda.cu: caps scores of attention, c tanh(s / c), between the product and the softmax, and multiplies
+ * by their slopes between the softmax's gradient and the products. These are separate kernels, so that attention
+ * without a cap does not pay for it. */
 #include "../cuda/device.cuh"
 #include "../common/functions.h"
 extern "C" {

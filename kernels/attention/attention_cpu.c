@@ -13,7 +13,7 @@
 #define SUM_BLOCK 16 /* of a column of ReduceSum: reduce_cpu.c */
 #define DRAWN 1024   /* elements drawn at a time */
 #define BLOCK_BYTES                                                                                                    \
-    (1024 * 1024) /* of a block of rows of P: few rows would make slow products, many would leave the cache */
+    (1024 * 1024) /* of a block of rows of P: few rows would make slow products, many would not fit the cache */
 #define FEWEST_ROWS 128
 
 typedef struct attention_ctx {
@@ -35,7 +35,7 @@ typedef struct gradient_ctx {
     tk_attention_gradients out;
     tk_attention_saved in;
     const tk_attention *a;
-    const attention_ctx *again; /* what makes P once more; NULL: in.p is at hand */
+    const attention_ctx *again; /* operands to recompute P from; NULL: in.p is given */
     tk_attention_groups groups;
     double keep;
     void *workspace;
@@ -43,7 +43,7 @@ typedef struct gradient_ctx {
     int64_t rows;
 } gradient_ctx;
 
-/* Bytes of an element in computation. */
+/* Bytes of an element of the type of computation. */
 static size_t wide_size(const tk_attention *a) { return tk_is_half(a->dtype) ? sizeof(float) : tk_size(a->dtype); }
 
 static int64_t block_rows(const tk_attention *a) {
@@ -66,8 +66,8 @@ static size_t forward_bytes(const tk_attention *a) { return scratch_bytes(a, 1, 
 static int64_t backward_blocks(const tk_attention *a) { return a->softcap != 0 ? 3 : 2; }
 static size_t backward_bytes(const tk_attention *a) { return scratch_bytes(a, backward_blocks(a), 2); }
 
-/* Of the tiled gradient, behind the same: sums of a group of more than SUM_BLOCK members, what they add up in where the
- * result is of 16 bits, and which elements of a block are kept. */
+/* The tiled gradient adds to these: sums of a group of more than SUM_BLOCK members, their accumulators where the result
+ * is of 16 bits, and flags of a block's kept elements. */
 static size_t sum_bytes(const tk_attention *a, const tk_attention_groups *groups) {
     bool is_long = groups->sums && groups->members > SUM_BLOCK;
     return (size_t)(is_long ? a->s * a->t : 0) * sizeof(double);
@@ -118,7 +118,7 @@ size_t tk_attention_tiled_grad_workspace(const tk_attention *a, const tk_attenti
     return tiled_bytes(a, groups) * (size_t)(slots < groups->groups ? slots : groups->groups);
 }
 
-/* The ratio where something is dropped, 0 else; false, and a fault, where it is no ratio. */
+/* The ratio with dropout, else 0; false, and a fault, where it is no ratio. */
 static bool read_ratio(tk_queue *q, bool drops, tk_number ratio, double *out_ratio) {
     *out_ratio = drops ? tk_number_get(ratio) : 0;
     bool fits = *out_ratio >= 0 && *out_ratio < 1;

@@ -1,6 +1,6 @@
-/* attention_cuda.c: attention on a CUDA device with its map in memory: a part of the items at a time through the
- * products and the rows between them, so that what the workspace holds of scores stays within bounds. Both recipes
- * that keep P take the same steps over the same parts, with the same bits; so does the gradient that makes P again. */
+/* attention_cuda.c: attention on a CUDA device with its map in memory: a part of the items at a time goes through the
+ * products and the rows between them, so that the workspace for scores stays within bounds. Both recipes that keep P
+ * take the same steps over the same parts, with the same bits; so does the gradient that recomputes P. */
 #include "../matmul/matmul.h"
 #include "attention_map.h"
 #include "attention_tile.h"
@@ -27,8 +27,8 @@ typedef struct part_maps {
 
 static size_t rounded(size_t bytes) { return (bytes + MAP_ALIGN - 1) / MAP_ALIGN * MAP_ALIGN; }
 
-/* Items that go together: as many as fit, by what the largest function needs, so that all have the same parts. A part
- * begins at a multiple of 8 of the map, by which the draw and packs go, where it has 8 items or more. */
+/* Items of a part: as many as fit for the function that needs most, so that all functions have the same parts. A part
+ * of 8 items or more begins at a multiple of 8 elements of the map, the unit of the draw and of packs. */
 static int64_t part_items(const tk_attention *a) {
     int64_t map = a->s * a->t, wide_maps = a->softcap != 0 ? 2 : 1;
     int64_t each = wide_maps * (int64_t)tk_size(tk_wide(a->dtype)) + 3 * (int64_t)tk_size(a->dtype);
@@ -44,8 +44,8 @@ static tk_attention_part part_from(const tk_attention *a, int64_t first) {
     return (tk_attention_part){first, left < most ? left : most};
 }
 
-/* Lays `count` maps of elements behind the wide ones, then the sums of groups and the workspace of products. Returns
- * the bytes up to there. Slopes are for the function that takes all three. */
+/* Places `count` maps of elements after the wide ones, then the sums of groups and the workspace of products. Returns
+ * the bytes used so far. Only the function with all three maps has slopes. */
 static size_t lay_maps(part_maps *maps, char *workspace, const tk_attention *a, int count, size_t sum_bytes) {
     size_t elements = (size_t)(part_items(a) * a->s * a->t), size = rounded(elements * tk_size(a->dtype));
     size_t wide = rounded(elements * tk_size(tk_wide(a->dtype))), at = wide;
@@ -72,7 +72,7 @@ static void *into(void *data, int64_t at, tk_dtype dtype) {
     return data ? (char *)data + at * (int64_t)tk_size(dtype) : NULL;
 }
 
-/* An operand of a part's items: by the rest of its table, or from where its first item is. */
+/* An operand of a part's items: the rest of its table, or a pointer to its first item. */
 static const void *of_part(const void *data, const tk_places *places, int64_t first, tk_dtype dtype, tk_places *out) {
     *out = (tk_places){places->step, places->at ? places->at + first : NULL};
     return places->at ? data : from(data, first * places->step, dtype);
@@ -110,7 +110,7 @@ static size_t product_bytes(const tk_attention *a, which_product first, which_pr
     return most;
 }
 
-/* What a part's steps share. */
+/* State that a part's steps share. */
 typedef struct part_run {
     tk_queue *q;
     const tk_attention *a;
@@ -174,7 +174,7 @@ void tk_cuda_attention_run(tk_queue *q, tk_attention_results out, tk_attention_o
     }
 }
 
-/* dq, dkt and dv of a part, from the gradient of its scores as far as the products reach them and from what was
+/* dq, dkt and dv of a part, from the gradient of the scores that the products reach, and from the map that was
  * multiplied by V. */
 static void multiply_gradients(const part_run *r, const tk_attention_gradients *out, const void *dout, const void *q,
                                const void *kt, const void *reached, const void *dropped) {
@@ -221,7 +221,7 @@ void tk_cuda_attention_grad(tk_queue *q, tk_attention_gradients out, tk_attentio
     }
 }
 
-/* Of the tiled gradient, where ds is summed in another type than it is stored in. */
+/* For the tiled gradient, where ds is summed in another type than it is stored in. */
 static size_t sum_bytes(const tk_attention *a, const tk_attention_groups *groups) {
     return groups->sums && tk_is_half(a->dtype) ? (size_t)(groups->groups * a->s * a->t) * sizeof(float) : 0;
 }
@@ -242,7 +242,7 @@ size_t tk_cuda_attention_tiled_grad_workspace(const tk_attention *a, const tk_at
     return parts > tiles ? parts : tiles;
 }
 
-/* P of a part, flagged, and what was multiplied by V. */
+/* P of a part with flags, and the map that was multiplied by V. */
 static void make_again(const part_run *r, tk_attention_operands in, const tk_attention *a, tk_number ratio,
                        tk_seed seed) {
     const tk_attention_map map = {.scores = r->maps.wide,
@@ -288,7 +288,7 @@ void tk_cuda_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, tk_at
         r.part = part_from(a, first);
         void *ds = groups->sums ? r.maps.ds : into(out.ds, first * a->s * a->t, a->dtype);
         bool masks = in.mask && isfinite(a->fill);
-        void *unused = seed.pair ? r.maps.p : r.maps.dropped; /* by the time that ds is made */
+        void *unused = seed.pair ? r.maps.p : r.maps.dropped; /* by the time that ds is computed */
         void *of_seen = masks ? unused : ds ? ds : r.maps.ds, *reached = r.maps.slopes ? unused : of_seen;
         make_again(&r, in, &flagged, ratio, seed);
         const tk_attention_map_grad grad = {.dd = r.maps.wide,

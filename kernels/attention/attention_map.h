@@ -1,12 +1,12 @@
 /* attention_map.h: rows of attention's map on a CUDA device, between the products: scores to P, and the gradient of P
- * to that of the scores. What attention_cuda.c calls of attention_map_cuda.cu and attention_cap_cuda.cu. Items [first,
- * first + items) of an attention at a time; all maps are dense [items, s, t] and begin at item `first`, operands with
- * places at item 0. */
+ * to that of the scores. attention_cuda.c calls these functions of attention_map_cuda.cu and attention_cap_cuda.cu.
+ * Items [first, first + items) of an attention at a time; all maps are dense [items, s, t] and begin at item `first`,
+ * operands with places at item 0. */
 #ifndef TK_ATTENTION_MAP_H
 #define TK_ATTENTION_MAP_H
 #include "attention.h"
 
-/* Bytes of maps that go together, where one item has no more: tests have fewer. */
+/* Bytes of the maps of a part, unless one item has more; tests set fewer. */
 extern int64_t tk_cuda_attention_bytes;
 
 /* Some items of an attention. */
@@ -14,14 +14,14 @@ typedef struct tk_attention_part {
     int64_t first, items;
 } tk_attention_part;
 
-/* Scores, of tk_wide of the elements' type, to a->softcap tanh(score / a->softcap) in their place; slopes of the same
- * type, or NULL: the derivative of that by the score. */
+/* Replaces scores, of tk_wide of the elements' type, by a->softcap tanh(score / a->softcap); slopes, of the same type
+ * or NULL, get the derivative of that by the score. */
 void tk_cuda_attention_cap(tk_queue *q, void *scores, void *slopes, const tk_attention *a, tk_attention_part part);
-/* The gradient of scores before the softcap, from that of those behind it; out may be ds. */
+/* The gradient of scores, from that of capped scores; out may be ds. */
 void tk_cuda_attention_slopes(tk_queue *q, void *out, const void *ds, const void *slopes, const tk_attention *a,
                               tk_attention_part part);
 
-/* Scores, of tk_wide of the elements' type, which were capped, to P. */
+/* Capped scores, of tk_wide of the elements' type, to P. */
 typedef struct tk_attention_map {
     const void *scores, *bias;
     const uint8_t *mask;
@@ -29,13 +29,13 @@ typedef struct tk_attention_map {
     uint8_t *keep;     /* or NULL */
     void *statistics;  /* or NULL: of the part's rows */
     tk_number ratio;
-    tk_seed seed; /* without a pair nothing is dropped, and p is all that is wanted */
+    tk_seed seed; /* without a pair there is no dropout, and only p is wanted */
 } tk_attention_map;
 void tk_cuda_attention_map(tk_queue *q, const tk_attention *a, tk_attention_part part, const tk_attention_map *map);
 
 /* dd = dout v^T, of tk_wide of the elements' type, to ds. */
 typedef struct tk_attention_map_grad {
-    const void *dd; /* NULL: neither ds nor reached is wanted */
+    const void *dd; /* NULL: ds and reached are not wanted */
     const void *p;
     const uint8_t *keep; /* where P has no flags */
     bool is_dropped;
@@ -43,7 +43,7 @@ typedef struct tk_attention_map_grad {
     const uint8_t *mask; /* NULL: reached is not wanted, and ds is as it is with a->bias_first, too */
     void *ds;            /* or NULL; it may lie over dd of its type */
     void *reached;       /* or NULL: ds, and 0 where the mask is 0; it may lie over p, or over dd of its type */
-    void *dropped;       /* or NULL: what was multiplied by V, made again; not over p */
+    void *dropped;       /* or NULL: the map that was multiplied by V, recomputed; not over p */
 } tk_attention_map_grad;
 void tk_cuda_attention_map_grad(tk_queue *q, const tk_attention *a, tk_attention_part part,
                                 const tk_attention_map_grad *grad);

@@ -1,7 +1,7 @@
 /* attention_map_cuda.cu: rows of attention's map: softmax with bias, mask and dropout, and its gradient. A row of up to
  * 1024 scores is held in the registers of a warp or a part of it, one of up to 2048 in those of a block; of longer ones
- * a block reads each score three times. A thread takes blocks of the draw, 8 neighbours each (attention_rows.cuh). What
- * is not there, a mask, a bias, dropout, costs a branch that all threads take. */
+ * a block reads each score three times. A thread takes blocks of the draw, 8 neighbours each (attention_rows.cuh). An
+ * absent mask, bias or dropout costs one branch that all threads take. */
 #include "../softmax/softmax_device.cuh"
 #include "attention_rows.cuh"
 
@@ -28,8 +28,8 @@ __device__ __forceinline__ void load_scores(tk_math<S> x[EIGHT], const map_args 
     numbers_of(x, scores);
 }
 
-/* What the softmax sees of them. A bias before the mask is 0 where the mask takes the score: WHOLE rows, which have no
- * instructions to spare, never have one. */
+/* Scores as the softmax sees them. A bias before the mask is 0 where the mask replaces the score. WHOLE rows have no
+ * instructions to spare and never have such a bias. */
 template <bool WHOLE, class S>
 __device__ __forceinline__ void mask_scores(tk_math<S> x[EIGHT], const map_args &a, const strided_row<WHOLE, S> &bias,
                                             const strided_row<WHOLE, uint8_t> &mask, const columns &c) {
@@ -54,8 +54,8 @@ __device__ __forceinline__ void mask_scores(tk_math<S> x[EIGHT], const map_args 
     }
 }
 
-/* What makes P of a row's powers: by the sum, of 16 bits by a product with 1 / sum. P has no sign, even where it is not
- * a number; guarded it is 0 there. */
+/* P of a row's powers: divided by the sum, or for 16 bits multiplied by 1 / sum. P has no sign, even where it is NaN;
+ * with the guard it is 0 there. */
 template <class S> struct row_end {
     tk_math<S> by;
     bool is_zero;
@@ -71,7 +71,7 @@ template <class S> struct row_end {
     }
 };
 
-/* A block of 8 of P to where it is wanted. */
+/* Stores a block of 8 of P. */
 template <bool WHOLE, class S>
 __device__ __forceinline__ void store_map(const map_args &a, const tk_drop<tk_math<S>> &drop, const row_at &at,
                                           const columns &c, eight<S> p) {
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__((shape_of<PACKS, TEAM, WHOLE>::THREADS)) make_
         const int64_t packs = shape::packs(at);
         T x[HELD][EIGHT], most = (T)-INFINITY, sum = 0;
 #pragma unroll
-        for (int i = 0; i < PACKS; i++) /* all on their way before one is needed */
+        for (int i = 0; i < PACKS; i++) /* all loads start before one result is needed */
             load_scores<WHOLE, S>(x[i], a, at, shape::block(i, at));
 #pragma unroll
         for (int64_t i = 0; i < packs; i++) {
@@ -167,7 +167,7 @@ struct grad_args {
     tk_fault_place fault;
 };
 
-/* A block of 8 of P, with flags where something is dropped, and of dd, of which P reaches what is not. */
+/* A block of 8 of P, with flags if there is dropout, and of dd. P reaches the kept elements of dd. */
 template <class S> struct grad_eight {
     eight<S> p;
     tk_math<S> dd[EIGHT];
@@ -328,7 +328,7 @@ static map_rows rows_of(const tk_attention *a, tk_attention_part part, bool pack
     return m;
 }
 
-/* `kernel` for rows of t scores: as many of them in registers as is worth it. */
+/* `kernel` for rows of t scores: with as many in registers as pays off. */
 #define LAUNCH_SHAPE(kernel, S, PACKS, TEAM, WHOLE, q, m, ...)                                                         \
     do {                                                                                                               \
         typedef shape_of<PACKS, TEAM, WHOLE> shape_;                                                                   \
@@ -359,7 +359,7 @@ static map_rows rows_of(const tk_attention *a, tk_attention_part part, bool pack
             LAUNCH_ROWS(kernel, S, false, q, m, __VA_ARGS__);                                                          \
     } while (0)
 
-/* Doubles are nobody's step: one kernel for all of their rows is enough. */
+/* Training does not run in doubles: one kernel for all of their rows is enough. */
 template <class S> static bool is_whole(const map_rows &m, const void *bias, const void *mask) {
     return sizeof(S) < 8 && m.packed && m.t % EIGHT == 0 && is_whole(bias, m.bias_at, m.bias_row, m.bias_column) &&
            is_whole(mask, m.mask_at, m.mask_row, m.mask_column);

@@ -1,8 +1,8 @@
 /* attention_rows.cuh: S [rows, t] -> P [rows, t], in blocks of 8 columns.
  * Rows of attention's map in blocks of the draw, 8 neighbours that begin at a multiple of 8 of the whole map: how they
- * are read and written in packs, and what of them is dropped. Of 16 bits two elements are in a word, and what has to do
- * with bits is done to both at once. Rows are WHOLE where each begins with a block and ends with one, and all that lies
- * in rows can be moved in packs: most are. */
+ * are read and written in packs, and which elements are dropped. Elements of 16 bits lie two in a word, and operations
+ * on bits apply to both at once. Rows are WHOLE where each begins with a block and ends with one, and all operands with
+ * rows can be moved in packs: most are. */
 #ifndef TK_ATTENTION_ROWS_CUH
 #define TK_ATTENTION_ROWS_CUH
 #include "../cuda/walk.cuh"
@@ -15,7 +15,7 @@ enum { EIGHT = TK_HALVES, WORDS = TK_WORDS, WARP_THREADS = 4 * TK_WARP, BLOCK_TH
 
 /* --- where a thread is ------------------------------------------------------------------------- */
 
-/* Sizes that both kernels share, and what reaches the scores of an item. */
+/* Sizes that both kernels share, and the operands that reach an item's scores. */
 struct map_rows {
     int64_t rows, s, t, first; /* rows of this part; its first item */
     int64_t before;            /* elements of the whole map before this part */
@@ -23,11 +23,11 @@ struct map_rows {
     tk_places bias_at, mask_at;
     int64_t bias_row, bias_column, mask_row, mask_column;
     bool packed; /* all maps begin at 16 bytes, and at a multiple of 8 of the whole map */
-    bool one;    /* item; of more of them all rows have 31 bits, for they fit into the workspace together */
+    bool one; /* item; with more items the number of all rows has 31 bits, since they fit into the workspace together */
 };
 
-/* A row of the part, its columns, 0 where there is no such row; its first element among those of the part, and how far
- * that is behind a multiple of 8 of the whole map; its item in the whole, and its number there. */
+/* A row of the part, its columns, 0 where there is no such row; its first element among those of the part, and the
+ * distance of that element from the last multiple of 8 of the whole map; its item among all, and its number there. */
 struct row_at {
     int64_t row, t, from, item, in_item;
     int behind;
@@ -41,7 +41,8 @@ struct columns {
     __device__ __forceinline__ bool has(int k) const { return k >= from && k < to; }
 };
 
-/* Of a kernel with PACKS blocks of 8 a thread, and TEAM threads a row; 0: any number of blocks, which are not held. */
+/* For a kernel with PACKS blocks of 8 a thread, and TEAM threads a row; 0: any number of blocks, not held in
+ * registers. */
 template <int PACKS, int TEAM, bool WHOLE> struct shape_of {
     enum { THREADS = TEAM > TK_WARP ? TEAM : WARP_THREADS, TEAMS = THREADS / TEAM };
     /* The row of this team among those that begin at `first`. `placed`: its item is of interest. */
@@ -107,7 +108,7 @@ template <class S> struct eight {
             words[k / EACH * WIDE + i] = (words[k / EACH * WIDE + i] & ~mask) | bits[i] << BITS * (k % EACH);
     }
 };
-/* How they are moved: as so many words at a time. */
+/* How they are moved: words at a time. */
 template <class S> struct pack_of {
     static constexpr int WORDS_OF_ALL = EIGHT * (int)sizeof(S) / 4, AT_ONCE = WORDS_OF_ALL < 4 ? WORDS_OF_ALL : 4;
     typedef tk_pack<uint32_t, AT_ONCE> type;
@@ -175,16 +176,16 @@ template <bool WHOLE, class S> struct strided_row {
         }
     }
 };
-/* Whether all of its rows may be moved in packs, as far as the host knows. */
+/* Whether all of its rows may be moved in packs, by what the host knows. */
 static inline bool is_whole(const void *data, const tk_places &places, int64_t row_stride, int64_t column_stride) {
     const uint64_t strides = (uint64_t)places.step | (uint64_t)row_stride;
     return !data || (!places.at && (column_stride == 0 || (strides % EIGHT == 0 && tk_is_packed(data))));
 }
 
-/* --- what is kept of a block of 8 ------------------------------------------------------------------ */
+/* --- kept elements of a block of 8 ----------------------------------------------------------------- */
 
 /* A bit for each element, in the order of the draw: bit 15 of each half of a word, where signs of elements of 16 bits
- * lie. The other bits say nothing. */
+ * lie. The other bits have no meaning. */
 struct kept_bits {
     uint32_t of[WORDS];
     __device__ __forceinline__ bool has(int k) const { return of[k / 2] & (k % 2 ? 0x80000000u : 0x8000u); }
@@ -219,7 +220,7 @@ __device__ __forceinline__ eight<uint8_t> bytes_of(const kept_bits &kept) {
     return bytes;
 }
 
-/* Of what has no sign. */
+/* For values without a sign. */
 template <class S> __device__ __forceinline__ kept_bits bits_of(const eight<S> &x) {
     kept_bits kept;
 #pragma unroll
@@ -244,7 +245,7 @@ template <class S> __device__ __forceinline__ eight<S> bare8(const eight<S> &x, 
     return out;
 }
 
-/* The sign of what is not kept is set; no sign was. */
+/* Sets the sign of dropped elements; no sign was set before. */
 template <class S> __device__ __forceinline__ void flag8(eight<S> &x, const kept_bits &kept) {
 #pragma unroll
     for (int i = 0; i < (tk_is_16_bit<S> ? WORDS : EIGHT); i++)
@@ -254,7 +255,7 @@ template <class S> __device__ __forceinline__ void flag8(eight<S> &x, const kept
             x.set(i, tk_flagged(x.at(i), kept.has(i)));
 }
 
-/* What is not kept becomes 0. */
+/* Dropped elements become 0. */
 template <class S> __device__ __forceinline__ void clear8(eight<S> &x, const kept_bits &kept) {
 #pragma unroll
     for (int i = 0; i < (tk_is_16_bit<S> ? WORDS : EIGHT); i++)
@@ -286,7 +287,7 @@ template <class S> __device__ __forceinline__ eight<S> elements_of(const tk_math
     return out;
 }
 
-/* What is left of numbers, and of a block of P, when some are dropped; of 16 bits by a product (drop.cuh). */
+/* Numbers, or a block of P, after dropout; for 16 bits by a product (drop.cuh). */
 template <class S>
 __device__ __forceinline__ void drop8(tk_math<S> x[EIGHT], const kept_bits &kept, const tk_drop<tk_math<S>> &drop) {
 #pragma unroll

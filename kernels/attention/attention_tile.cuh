@@ -1,8 +1,8 @@
-/* attention_tile.cuh: tiles Q [ROWS, HD], K^T [HD, KEYS] -> S [ROWS, KEYS] -> P; P, V [KEYS, HD] -> Y [ROWS, HD].
- * What the tiled kernels of attention share: their arguments, tiles in shared memory and operands of tensor cores from
- * these, what is dropped, and scores as the softmax sees them. Warps of a block have 16 rows (or keys) each; with g =
- * lane / 4 and c = lane % 4 * 2 a lane has, of each product of 16 x 8, elements (g, c), (g, c + 1), (g + 8, c) and (g +
- * 8, c + 1). */
+/* attention_tile.cuh: tiles Q [ROWS, HD], K^T [HD, KEYS] -> S [ROWS, KEYS] -> P; P, V [KEYS, HD] -> Y [ROWS, HD]. The
+ * tiled kernels of attention share this file: their arguments, tiles in shared memory and operands of tensor cores from
+ * these, dropout, and scores as the softmax sees them. Warps of a block have 16 rows (or keys) each; with g = lane / 4
+ * and c = lane % 4 * 2 a lane has, of each product of 16 x 8, elements (g, c), (g, c + 1), (g + 8, c) and (g + 8, c +
+ * 1). */
 #ifndef TK_ATTENTION_TILE_CUH
 #define TK_ATTENTION_TILE_CUH
 #include "../cuda/fast_math.cuh"
@@ -39,7 +39,7 @@ static inline tile_args tile_args_of(tk_queue *q, const tk_attention *a, const t
 /* The row pitch of a tile so many elements wide: rows of 8 matrices lie in different banks. */
 template <int COLUMNS> constexpr int tile_pitch = COLUMNS + 8;
 
-/* A matrix in memory whose rows and columns run out somewhere. */
+/* A matrix in memory, with its numbers of rows and columns. */
 template <class S> struct matrix {
     const S *at;
     int64_t rows, columns, stride;
@@ -50,8 +50,8 @@ template <class S> struct matrix {
           packed(((uintptr_t)at & 15) == 0 && (n_columns | stride) % 8 == 0) {}
 };
 
-/* Rows [row, row + ROWS) and columns [column, column + COLUMNS) to a tile, 0 where there are none; they are there after
- * a commit, a wait and a barrier. */
+/* Copies rows [row, row + ROWS) and columns [column, column + COLUMNS) to a tile, 0 outside of the matrix. The tile is
+ * ready after a commit, a wait and a barrier. */
 template <int ROWS, int COLUMNS, class S>
 __device__ __forceinline__ void copy_tile(S *tile, const matrix<S> &m, int64_t row, int64_t column) {
     constexpr int PITCH = tile_pitch<COLUMNS>, PACKS = COLUMNS / 8, STEP = TILE_THREADS / PACKS;
@@ -159,7 +159,7 @@ __device__ __forceinline__ void multiply_rounded(float (&sums)[N][4], const floa
         tk_mma<S>(sums[n + 1], a, b + 2, sums[n + 1]);
     }
 }
-/* The same of all of a product. */
+/* The same for a whole product. */
 template <lies B, int PITCH, class S, int N, int OCTETS>
 __device__ __forceinline__ void multiply_rounded(float (&sums)[N][4], const float (&p)[OCTETS][4], const S *tile_b) {
 #pragma unroll
@@ -192,7 +192,7 @@ __device__ __forceinline__ void copy_k(S *tile, const matrix<S> &m, int64_t key)
         copy_tile<KEYS, HD>(tile, m, key, 0);
 }
 
-/* Tiles of K^T or K and of V of one item, two of each: one at hand and one on its way. */
+/* Tiles of K^T or K and of V of one item, two of each: one in use and one being copied. */
 template <class S, int HD, int KEYS, lies K> struct key_tiles {
     enum { K_SIZE = k_shape<HD, KEYS, K>::SIZE, V_SIZE = KEYS * tile_pitch<HD>, SIZE = 2 * K_SIZE + 2 * V_SIZE };
     S *tile_k, *tile_v;
@@ -208,8 +208,8 @@ template <class S, int HD, int KEYS, lies K> struct key_tiles {
     }
 };
 
-/* Calls `each(now, key)` for all keys, KEYS at a time, of which K and V are in place `now` and the next are on their
- * way to the other place. */
+/* Calls `each(now, key)` for all keys, KEYS at a time. Their K and V are in place `now`, and the next ones are being
+ * copied to the other place. */
 template <int KEYS, class TILES, class F>
 __device__ __forceinline__ void for_each_key_tile(const tile_args &t, const TILES &keys, F each) {
     keys.copy(0, 0);
@@ -225,7 +225,7 @@ __device__ __forceinline__ void for_each_key_tile(const tile_args &t, const TILE
     }
 }
 
-/* --- what is dropped ------------------------------------------------------------------------------ */
+/* --- dropout -------------------------------------------------------------------------------------- */
 
 /* Bit i of out[k]: element first[k] + i of the whole map is kept, 0 <= i < 8, of one block of the draw, or, where rows
  * are no multiple of 8, of two. COUNT draws at once hide each other's latency. */
@@ -372,7 +372,8 @@ template <int OCTETS> __device__ __forceinline__ void scale_scores(float (&p)[OC
             p[n][k] *= scale;
 }
 
-/* Scores of a warp's tile as the softmax sees them, -inf for keys that there are not. Returns the masked ones' bits. */
+/* Scores of a warp's tile as the softmax sees them, -inf for keys beyond the last. Returns the bits of masked
+ * scores. */
 template <int OCTETS, class S>
 __device__ __forceinline__ uint32_t see_scores(float (&p)[OCTETS][4], const tile_args &t, const extras<S> &more,
                                                int64_t row, int64_t key) {
@@ -421,20 +422,21 @@ template <class S> __device__ __forceinline__ S *row_of(void *data, const tk_lin
     return (S *)data + tk_place(&lines.at, item) + row * lines.row;
 }
 
-/* What scores are multiplied with to be powers of 2. */
+/* The factor from scores to exponents of 2. */
 __device__ __forceinline__ float unit_of(const tile_args &t) {
     return t.natural ? TK_LOG2_E : (float)(t.a.scale * 1.4426950408889634);
 }
 
 /* --- P from statistics ---------------------------------------------------------------------------- */
 
-/* Of a row: what tk_tile_statistics says. */
+/* tk_tile_statistics of a row. */
 struct row_statistics {
     float shift, less, dot;
 };
-/* Of a row that is not there, or whose P is 0. */
+/* For a row beyond the last, or whose P is 0. */
 __device__ __forceinline__ row_statistics no_row() { return row_statistics{INFINITY, -INFINITY, 0}; }
-/* From the sum of a row's powers and its largest score, as power_of() takes it: times unit where that is all. */
+/* From the sum of a row's powers and its largest score, as power_of() takes it: times unit where scores are not scaled
+ * before. */
 __device__ __forceinline__ void put_statistics(const tile_args &t, int64_t at, float most, float sum, float dot) {
     row_statistics r = {t.natural ? most : 0.0f, NAN, dot};
     if (t.a.guard && !(sum > 0))
@@ -449,7 +451,7 @@ __device__ __forceinline__ row_statistics statistics_of(const tile_args &t, int6
     const int64_t at = item * t.a.s + row;
     return row < t.a.s ? row_statistics{t.rows.shift[at], t.rows.less[at], t.rows.dot[at]} : no_row();
 }
-/* P of a score. Of numbers of any size the difference comes first: masks are as low as numbers go. */
+/* P of a score. Numbers of any size are subtracted first, since masks may be the lowest number. */
 __device__ __forceinline__ float power_of(float x, float shift, float less, float unit) {
     return tk_exp2_fast(fmaf(x - shift, unit, less));
 }
@@ -474,7 +476,7 @@ template <class F> static void with_head(int64_t head, F f) {
 }
 static inline int64_t head_of(const tk_attention *a) { return a->d > a->e ? a->d : a->e; }
 
-/* Bytes of shared memory of a block, however K lies. */
+/* Bytes of shared memory of a block, for either layout of K. */
 template <template <class, int, lies> class kernel> static size_t shared_of(int64_t head) {
     size_t most = 0;
     with_head(head, [&most](auto hd) {
@@ -485,14 +487,14 @@ template <template <class, int, lies> class kernel> static size_t shared_of(int6
     return most;
 }
 
-/* A block for each `rows` rows of Q of each item. */
+/* A block of threads for each `rows` rows of Q of each item. */
 static inline void launch_rows(tk_queue *q, void (*kernel)(tile_args), tile_args t, int rows, int shared) {
     t.blocks = (t.a.s + rows - 1) / rows;
     TK_ALLOW_SHARED(q, kernel, shared);
     TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items), TILE_THREADS, shared, q, t);
 }
 
-/* kernel<S, HD, K>::launch for the type, the head, and as K lies. */
+/* kernel<S, HD, K>::launch for the type, the head's size and the layout of K. */
 template <template <class, int, lies> class kernel, class S> static void launch_heads(tk_queue *q, const tile_args &t) {
     with_head(head_of(&t.a), [q, &t](auto hd) {
         if (t.a.by_keys)

@@ -1,7 +1,6 @@
-/* attention_tile.h: attention of 16-bit types on tensor cores, a tile of scores at a time, of which nothing is kept:
- * what attention_cuda.c calls of attention_tile_cuda.cu and attention_tile_grad_cuda.cu where P is not wanted. P is
- * rounded before its row is divided by the sum; the gradient takes rows' statistics from what the forward pass kept, or
- * from a pass of its own. */
+/* attention_tile.h: attention of 16-bit types on tensor cores, a tile of scores at a time; no scores are kept.
+ * attention_cuda.c calls these functions where P is not wanted. P is rounded before its row is divided by the sum. The
+ * gradient reads rows' statistics that the forward pass kept, or computes them in a pass of its own. */
 #ifndef TK_ATTENTION_TILE_H
 #define TK_ATTENTION_TILE_H
 #include "attention.h"
@@ -9,13 +8,13 @@
 enum { TK_TILE_MOST_HEAD = 256 }; /* elements of q, k and v of a head */
 
 /* Of each row of scores, [items, s] each, for a product x of q and k: p = 2^(unit (x - shift) + less), where scores are
- * scaled before the softmax, else 2^(unit x + less) and a shift of 0; the sum of p dp. A shift of infinity is of a row
+ * scaled before the softmax, else 2^(unit x + less) and a shift of 0; the sum of p dp. A shift of infinity marks a row
  * whose p is 0. */
 typedef struct tk_tile_statistics {
     float *shift, *less, *dot;
 } tk_tile_statistics;
 
-/* Operands of an attention and what is dropped of it. */
+/* Operands of an attention and its dropout. */
 typedef struct tk_tile_operands {
     tk_attention_operands in;
     tk_number ratio;
@@ -30,7 +29,7 @@ size_t tk_cuda_tile_dkv_shared(int64_t head);
 bool tk_cuda_tile_has(const tk_queue *q, const tk_attention *a);
 /* y [items, s, e]; statistics [items, s, 2] as tk_attention_results has them, or NULL. */
 void tk_cuda_tile_run(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, void *y, void *statistics);
-/* Statistics of all rows, for the two below, from what the attention gave, of which nothing is NULL. */
+/* Statistics of all rows, for the two below, from the attention's results, all of which must be given. */
 void tk_cuda_tile_take(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, tk_attention_after after,
                        const tk_tile_statistics *out);
 /* The same from the operands. dout [items, s, e]. */

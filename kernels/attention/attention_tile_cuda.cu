@@ -1,10 +1,10 @@
-/* attention_tile_cuda.cu: tiled attention with the softmax taken as keys come: a block has rows of Q of one item and
- * goes through tiles of keys, the next one on its way while this one is computed. Of each row its largest score so far
- * and the sum of powers relative to that are kept; what was summed before shrinks where a larger one comes (Milakov and
- * Gimelshein, arXiv:1805.02867; Dao, arXiv:2307.08691). */
+/* attention_tile_cuda.cu: tiled attention with an online softmax: a block has rows of Q of one item and goes through
+ * tiles of keys, copying the next one while it computes this one. It keeps each row's largest score so far and the sum
+ * of powers relative to that; a larger score rescales the sum so far (Milakov and Gimelshein, arXiv:1805.02867; Dao,
+ * arXiv:2307.08691). */
 #include "attention_tile.cuh"
 
-/* Of heads of up to HD elements: keys of a tile, and rows of a warp in 16s. */
+/* For heads of up to HD elements: keys of a tile, and rows of a warp in 16s. */
 template <class S, int HD, lies K> struct forward_shape {
     enum {
         KEYS = HD > 128 ? 32 : 64,
@@ -22,7 +22,7 @@ template <class S, int HD, lies K> struct forward_shape {
 /* A lane's rows of a warp's tile of 16: row(0) and row(1) = row(0) + 8. */
 template <int HD> struct row_sums { float o[HD / 8][4], most[2], sum[2]; };
 
-/* Scores to powers, of which r keeps the sums; what it has so far shrinks to their scale. */
+/* Scores to powers, whose sums r keeps; its sums so far are rescaled. */
 template <int OCTETS, int HD>
 __device__ __forceinline__ void take_powers(float (&p)[OCTETS][4], row_sums<HD> &r, bool natural, float unit) {
     float base[2];
@@ -68,7 +68,7 @@ template <class S, int N> __device__ __forceinline__ float row_dot(const S *dout
     return dot;
 }
 
-/* y of a row pair, or the statistics that the gradient takes. */
+/* y of a row pair, or the statistics that the gradient reads. */
 template <class S, int HD>
 __device__ __forceinline__ void finish(row_sums<HD> &r, const tile_args &t, const tk_drop<float> &drop, int64_t item,
                                        int64_t row) {

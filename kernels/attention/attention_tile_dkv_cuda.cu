@@ -3,7 +3,7 @@
  * one thread's: its sum has one order. */
 #include "attention_tile.cuh"
 
-/* PART: so many elements of a head's dk and dv a block makes. */
+/* PART: elements of a head's dk and dv that a block computes. */
 template <class S, int HD, lies K, bool DROP> struct dkv_shape {
     enum {
         ROWS = HD > 64 || (HD == 64 && DROP) ? 32 : 64, /* as many as registers hold */
@@ -59,7 +59,7 @@ template <int OCTETS> __device__ __forceinline__ uint32_t turned_bits(uint32_t m
     return all >> lane_of() / 4;
 }
 
-/* A lane's two keys of a tile that is transposed, and its first row; those that are there. */
+/* A lane's two keys of a transposed tile, held to the last key, and its first row. */
 struct lane_keys {
     int64_t keys[2], row, last_row;
     __device__ __forceinline__ lane_keys(const tile_args &t, int64_t first_row, int64_t key)
@@ -86,8 +86,8 @@ __device__ __forceinline__ uint32_t masked_turned(const tile_args &t, const uint
     return bits;
 }
 
-/* As see_scores() for a tile that is transposed. Keys that there are not have scores like any others: nobody stores
- * what they get. */
+/* As see_scores() for a transposed tile. Keys beyond the last have scores like any others: their results are not
+ * stored. */
 template <int OCTETS, class S>
 __device__ __forceinline__ uint32_t see_turned(float (&p)[OCTETS][4], const tile_args &t, const extras<S> &more,
                                                int64_t row, int64_t key) {
@@ -111,8 +111,8 @@ __device__ __forceinline__ uint32_t see_turned(float (&p)[OCTETS][4], const tile
     return bits;
 }
 
-/* Scores and dp of a warp's tile, transposed, to P as it was multiplied by V, but for the share, and to ds. mine: this
- * lane's share of the draw. */
+/* Scores and dp of a warp's tile, transposed, to P as it was multiplied by V (without dropout's factor) and to ds.
+ * mine: this lane's share of the draw. */
 template <int OCTETS, bool DROP>
 __device__ __forceinline__ void turn_scores(float (&p)[OCTETS][4], float (&dp)[OCTETS][4],
                                             const tile_statistics<OCTETS * 8> &rows, const tile_args &t, uint32_t mine,
@@ -128,7 +128,7 @@ __device__ __forceinline__ void turn_scores(float (&p)[OCTETS][4], float (&dp)[O
         for (int k = 0; k < 4; k++) {
             const int i = k % 2;
             const bool kept = !DROP || (bits & 1u << (i * 16 + k / 2 * 8));
-            /* the shift is 0 without `natural`: one form for both would take more registers than there are */
+            /* the shift is 0 without `natural`: one formula for both would need more registers than a thread has */
             float power = t.natural ? power_of(p[n][k], shift.at[i], less.at[i], unit)
                                     : tk_exp2_fast(fmaf(p[n][k], unit, less.at[i]));
             if (t.a.guard)
@@ -139,7 +139,7 @@ __device__ __forceinline__ void turn_scores(float (&p)[OCTETS][4], float (&dp)[O
     }
 }
 
-/* dk^T += of 16 rows of Q, from `row` on: operands are exchanged, so that rounded sums are B. */
+/* dk^T += the part of 16 rows of Q, from `row` on: operands are exchanged, so that rounded sums are B. */
 template <int PITCH, class S, int N>
 __device__ __forceinline__ void add_turned(float (&dk)[N][4], const float left[4], const float right[4],
                                            const S *tile_q, int row, int part) {
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) make_dkv(const tile_args t) {
             copy_tile<shape::ROWS, HD>(tile_o + next * shape::Q_SIZE, dout, row + shape::ROWS, 0);
             copy_statistics(tile_rows[next], t, item, row + shape::ROWS);
         }
-        /* drawn while copies are on their way, before sums take registers */
+        /* drawn during the copies, before sums take registers */
         const int64_t number = (item * t.a.s + row) * t.a.t + key;
         const uint32_t mine = DROP ? draw_turned<shape::OCTETS>(drop, number, t.a.t) : 0;
         await_tiles();

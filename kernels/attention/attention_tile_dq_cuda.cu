@@ -1,5 +1,5 @@
-/* attention_tile_dq_cuda.cu: dq of tiled attention: a block has rows of Q of one item and goes through tiles of keys,
- * of which scores are made again, with statistics of their rows that a pass before took. */
+/* attention_tile_dq_cuda.cu: dq of tiled attention: a block has rows of Q of one item, goes through tiles of keys and
+ * recomputes their scores, with statistics of rows from an earlier pass. */
 #include "attention_tile.cuh"
 
 template <class S, int HD, lies K> struct dq_shape {

@@ -1,4 +1,4 @@
-/* attention_tile_rows_cuda.cu: statistics of rows as the gradient's kernels take them, from those that the attention
+/* attention_tile_rows_cuda.cu: statistics of rows as the gradient's kernels read them, from those that the attention
  * kept: the sum of p dp over a row's keys is that of y dout over its elements. Eight lanes have a row. */
 #include "../cuda/row.cuh"
 #include "attention_tile.cuh"

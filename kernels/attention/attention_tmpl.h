@@ -18,7 +18,7 @@ TK_VECTOR static void TK_CAT(set_row, SUFFIX)(T *s, int64_t n, T value, bool add
         s[i] = add ? s[i] + value : value;
 }
 
-/* |p|: of P, it only concerns the sign of a not-a-number; of flagged P it takes the flag off. */
+/* |p|: for P this changes only the sign of NaN; for flagged P it removes the flag. */
 TK_VECTOR static void TK_CAT(unflag, SUFFIX)(T *out, const S *p, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         out[i] = GET(TK_CAT(tk_flagged, SUFFIX)(p[i], 1));
@@ -34,7 +34,7 @@ TK_VECTOR static void TK_CAT(drop, SUFFIX)(T *out, const T *x, const uint8_t *ke
         out[i] = TK_CAT(tk_dropped, MATH)(x[i], keep, kept[i]);
 }
 
-/* The same where p's flags say what was kept. */
+/* The same where p's flags mark dropped elements. */
 TK_VECTOR static void TK_CAT(drop_flagged, SUFFIX)(T *out, const T *x, const S *p, int64_t n, T keep) {
     for (int64_t i = 0; i < n; i++)
         out[i] = TK_CAT(tk_dropped, MATH)(x[i], keep, TK_CAT(tk_is_kept, SUFFIX)(p[i]));
@@ -86,7 +86,7 @@ static const T *TK_CAT(operand, SUFFIX)(const void *x, int64_t at, int64_t n, T 
 #endif
 }
 
-/* Where a result is computed: where it is wanted, or in scratch, from where put() takes it. */
+/* Where a result is computed: in its place, or in scratch, from which put() stores it. */
 static T *TK_CAT(place, SUFFIX)(void *out, int64_t at, T *scratch) {
 #ifdef HALF
     (void)out, (void)at;
@@ -106,7 +106,7 @@ static void TK_CAT(put, SUFFIX)(void *out, int64_t at, const T *x, int64_t n) {
 #endif
 }
 
-/* The same for a map that is used on: what is stored, or would be, is what is used. */
+/* The same for a map that is read again: the stored (rounded) numbers are read, also where none are stored. */
 static void TK_CAT(put_map, SUFFIX)(void *out, int64_t at, T *x, int64_t n) {
 #ifdef HALF
     TK_CAT(round_to, SUFFIX)(x, n);
@@ -116,7 +116,7 @@ static void TK_CAT(put_map, SUFFIX)(void *out, int64_t at, T *x, int64_t n) {
 
 /* --- forward ---------------------------------------------------------------------------------- */
 
-/* Puts `fill` where the mask keeps a row of scores out. */
+/* Replaces masked scores of a row by `fill`. */
 static void TK_CAT(mask_row, SUFFIX)(T *s, const uint8_t *masks, const tk_attention *a, int64_t item, int64_t row,
                                      T fill) {
     const uint8_t *mask = masks + tk_place(&a->mask_at, item) + row * a->mask_row;
@@ -134,7 +134,7 @@ static void TK_CAT(bias_row, SUFFIX)(T *s, const void *biases, const tk_attentio
         TK_CAT(set_row, SUFFIX)(s, a->t, GET(*bias), true);
 }
 
-/* n scores to cap tanh(score / cap), and, where it is wanted, the slope 1 - tanh^2 of that. */
+/* n scores to cap tanh(score / cap), and, where wanted, their slope 1 - tanh^2. */
 TK_VECTOR static void TK_CAT(cap_scores, SUFFIX)(T *s, T *slope, int64_t n, T cap) {
     for (int64_t i = 0; i < n; i++) {
         T t = TK_CAT(tk_tanh, MATH)(s[i] / cap);
@@ -175,7 +175,7 @@ static void TK_CAT(score_row, SUFFIX)(const attention_ctx *c, T *s, int64_t item
         TK_CAT(unflag, MATH)(s, s, n);
 }
 
-/* P of n elements, from element `at` of all, to the dropped map, which may lie over P. */
+/* Drops n elements of P, from element `at` of all; the dropped map may lie over P. */
 static void TK_CAT(drop_block, SUFFIX)(const attention_ctx *c, T *dropped, const T *p, int64_t at, int64_t n) {
     uint8_t drawn[DRAWN];
     for (int64_t i = 0; i < n; i += DRAWN) {
@@ -236,7 +236,7 @@ static void TK_CAT(forward, SUFFIX)(void *ctx, tk_share share) {
 
 /* --- backward --------------------------------------------------------------------------------- */
 
-/* What the rows of one item share; its member of the group that shares a bias. */
+/* State that the rows of one item share; `member`: its number in the group that shares a bias. */
 typedef struct ITEM {
     int64_t index, group, member;
     const T *kt, *v;
@@ -244,11 +244,11 @@ typedef struct ITEM {
     SCRATCH scratch;
 } ITEM;
 
-/* Rows [row, row + rows) of an item; n elements of P, the first of them element `at` of all. What was kept is told by
- * bytes or by flags of the stored P; neither: everything was. */
+/* Rows [row, row + rows) of an item; n elements of P, the first of them element `at` of all. Bytes or flags of the
+ * stored P mark kept elements; neither: all were kept. */
 typedef struct ROWS {
     int64_t row, rows, at, n;
-    const T *q, *dout, *p; /* p without flags; q where somebody needs it */
+    const T *q, *dout, *p; /* p without flags; q where it is needed */
     const uint8_t *kept;
     const S *flags;
 } ROWS;
@@ -260,7 +260,7 @@ static void TK_CAT(drop_again, SUFFIX)(T *out, const T *x, const ROWS *b, T keep
         TK_CAT(drop, SUFFIX)(out, x, b->kept, b->n, keep);
 }
 
-/* ds from dd = dout v^T, which it lies over. */
+/* ds from dd = dout v^T, in its place. */
 static void TK_CAT(score_grad, SUFFIX)(const gradient_ctx *c, T *ds, const ROWS *b) {
     int64_t t = c->a->t;
     TK_CAT(drop_again, SUFFIX)(ds, ds, b, (T)c->keep);
@@ -268,7 +268,7 @@ static void TK_CAT(score_grad, SUFFIX)(const gradient_ctx *c, T *ds, const ROWS 
         TK_CAT(row_grad, MATH)(ds + i, ds + i, b->p + i, t, (T)TK_CAT(row_dot, MATH)(ds + i, b->p + i, t));
 }
 
-/* A block's ds, as it would be stored, joins the sums of its group: the sums that ReduceSum's columns are. */
+/* Adds a block's ds, as it would be stored, to the sums of its group, in the order of ReduceSum's columns. */
 TK_VECTOR static void TK_CAT(add_scores, SUFFIX)(T *part, const T *ds, int64_t n, bool first) {
     for (int64_t i = 0; i < n; i++)
         part[i] = (first ? 0 : part[i]) + GET(PUT(ds[i]));
@@ -293,7 +293,7 @@ static void TK_CAT(sum_scores, SUFFIX)(const gradient_ctx *c, const ITEM *item, 
         TK_CAT(put, SUFFIX)(c->out.ds, at, part, b->n);
 }
 
-/* The products do not reach what is masked. */
+/* The products do not reach masked scores. */
 static void TK_CAT(mask_rows, SUFFIX)(const gradient_ctx *c, T *ds, const ITEM *item, const ROWS *b) {
     for (int64_t i = 0; c->in.mask && i < b->rows; i++)
         TK_CAT(mask_row, SUFFIX)(ds + i * c->a->t, c->in.mask, c->a, item->index, b->row + i, 0);
@@ -304,7 +304,7 @@ TK_VECTOR static void TK_CAT(multiply, SUFFIX)(T *out, const T *x, int64_t n) {
         out[i] = out[i] * x[i];
 }
 
-/* Rows of ds and dq, and what these rows give to dkt. */
+/* Rows of ds and dq, and these rows' part of dkt. */
 static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, const ITEM *item, const ROWS *b) {
     const tk_attention *a = c->a;
     int64_t rows = b->rows, dq_at = (item->index * a->s + b->row) * a->d;
@@ -339,7 +339,8 @@ static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, const ITEM *i
     }
 }
 
-/* P of a block, and what was kept of it: from what the forward pass kept, or from what it was made of. */
+/* P of a block, and flags of its kept elements: from results that the forward pass kept, or recomputed from the
+ * operands. */
 static void TK_CAT(take_map, SUFFIX)(const gradient_ctx *c, const ITEM *item, ROWS *b) {
     T *map = item->scratch.map;
     b->p = map;
@@ -358,7 +359,7 @@ static void TK_CAT(take_map, SUFFIX)(const gradient_ctx *c, const ITEM *item, RO
     }
 }
 
-/* What was multiplied by V. It takes the place of P. */
+/* The map that was multiplied by V. It replaces P. */
 static const T *TK_CAT(take_dropped, SUFFIX)(const gradient_ctx *c, const ITEM *item, const ROWS *b) {
     T *map = item->scratch.map;
     if (!b->flags && !b->kept)

@@ -1,6 +1,6 @@
-/* each_int.h: a template compiled for the eight integer types, which sees and undefines T; U, the unsigned type that T
- * is computed in; SUFFIX; DTYPE; KIND, SIGNED or UNSIGNED; and VECTOR, TK_VECTOR where vector code is worth its bytes.
- * Set before including: TEMPLATE, its path from this folder. */
+/* each_int.h: a template compiled for the eight integer types, which sees and undefines T; U, the unsigned type for
+ * computing T; SUFFIX; DTYPE; KIND, SIGNED or UNSIGNED; and VECTOR, TK_VECTOR where vector code is worth its bytes. Set
+ * before including: TEMPLATE, its path from this folder. */
 #define T int8_t
 #define U uint32_t
 #define SUFFIX i8

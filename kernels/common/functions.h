@@ -1,5 +1,5 @@
-/* functions.h: functions of one number or two for tables of expressions, under one name for both types that are
- * computed in: tk_name_f32, of math.h or the C library, and tk_name_f64, of the C library. */
+/* functions.h: functions of one number or two for tables of expressions, under one name for both types of computation:
+ * tk_name_f32, of math.h or the C library, and tk_name_f64, of the C library. */
 #ifndef TK_FUNCTIONS_H
 #define TK_FUNCTIONS_H
 #include "math.h"

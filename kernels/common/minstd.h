@@ -1,7 +1,7 @@
 /* minstd.h: the generator that ONNX Runtime's CPU kernels drop by, std::default_random_engine of libstdc++: minimal
  * standard numbers (Lewis, Goodman and Miller 1969; Park and Miller, CACM 31, 1988), x <- 16807 x mod (2^31 - 1). The
- * state behind n steps is a product by 16807^n, so that whoever draws an element finds its number without those before
- * it: element i of a mask has state i + 1 behind the seed's. Also C++, for devices. */
+ * state after n steps is a product by 16807^n, so that a thread finds the number of any element without those before
+ * it: element i of a mask has the state i + 1 steps after the seed's. Also C++, for devices. */
 #ifndef TK_MINSTD_H
 #define TK_MINSTD_H
 #include "vector.h"
@@ -17,7 +17,7 @@ TK_INLINE uint32_t tk_minstd_product(uint32_t a, uint32_t b) {
     return sum - (sum >= TK_MINSTD_MODULUS ? TK_MINSTD_MODULUS : 0);
 }
 
-/* x behind n steps. */
+/* x after n steps. */
 TK_INLINE uint32_t tk_minstd_skip(uint32_t x, uint64_t n) {
     for (uint32_t power = TK_MINSTD_FACTOR; n > 0; n >>= 1, power = tk_minstd_product(power, power))
         if (n & 1)

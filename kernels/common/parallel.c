@@ -13,13 +13,13 @@
 
 #define STACK ((size_t)5 << 18) /* of a thread: the largest frame of a kernel has 0.95 MiB (matmul/sgemm.c) */
 
-/* A child of fork has the calling thread alone, and the library waits there for the others for ever: loops of such a
+/* A child of fork has only the calling thread, and the library would wait for the others forever: loops of such a
  * process run on that thread, with the same results. */
 static bool is_alone;
 static void leave_team(void) { is_alone = true; }
 static void watch_forks(void) { is_alone = pthread_atfork(NULL, NULL, leave_team) != 0; }
 
-/* How many threads a loop may take that is given so many. */
+/* How many of the given threads a loop may use. */
 static int allowed(int threads) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     return threads > 1 && pthread_once(&once, watch_forks) == 0 && !is_alone ? threads : 1;
@@ -31,7 +31,7 @@ static void *pass_gate(void *gate) {
     return NULL;
 }
 
-/* Whether so many threads can be there at one time: the library ends the process where one of its own cannot. */
+/* Whether the process can have so many threads at one time: the library ends the process if it cannot start one. */
 static bool can_start(int threads) {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_t *started = malloc((size_t)threads * sizeof *started);
@@ -46,7 +46,7 @@ static bool can_start(int threads) {
     return n == threads;
 }
 
-/* Of the calling thread; where that is not known, enough. */
+/* Of the calling thread; if unknown, a size that is enough. */
 static size_t stack_bytes(void) {
     pthread_attr_t attributes;
     size_t bytes = STACK;

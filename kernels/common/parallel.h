@@ -1,7 +1,7 @@
 /* parallel.h: loops split among the threads of a queue. The only file of kernels/ that knows the threads' library. A
- * body must give the same bytes whatever shares it is called with: shares depend on the number of threads, results must
- * not. A loop runs in a team of its own: it does not matter from which thread, or from inside which team, it is begun.
- * The body of a loop that calls a kernel gives it tk_queue_serial(). */
+ * body must give the same bytes for any shares: shares depend on the number of threads, results must not. A loop runs
+ * in a team of its own: it may start from any thread and from inside any team. The body of a loop that calls a kernel
+ * gives it tk_queue_serial(). */
 #ifndef TK_PARALLEL_H
 #define TK_PARALLEL_H
 #include "../queue.h"
@@ -24,12 +24,12 @@ void tk_parallel_items(tk_queue *q, int64_t n, tk_range_fn body, void *ctx);
  * share.thread in a workspace. */
 void tk_parallel_slots(tk_queue *q, int64_t n, tk_range_fn body, void *ctx);
 
-/* Lets the threads' library start as many as the queue has: it ends the process where it cannot. TK_NO_THREADS,
+/* Lets the threads' library start as many as the queue has: the library ends the process if it cannot. TK_NO_THREADS,
  * TK_SMALL_STACK: such a team cannot work. */
 tk_status tk_threads_ready(tk_queue *q);
 
-/* How many threads a library that uses OpenMP may take when this thread calls it from now on. Returns what was in force
- * before, which the caller sets again after the call: the setting is that of whoever called us. */
+/* How many threads a library with OpenMP may use when this thread calls it from now on. Returns the previous setting,
+ * which belongs to the application: the caller restores it after the call. */
 int tk_library_threads(int threads);
 
 /* Elements of simple work (an addition each) that are worth a thread. */

@@ -5,8 +5,8 @@
  * two of its draws share a counter.
  *   words         element i is word i mod 4 of block i / 4: numbers of RandomUniform and RandomNormal
  *   halves        element i has 16 bits of block i / 8, of its word (i mod 8) / 2: the low half where i is even, the
- *                 high half where it is odd: what Dropout compares with its threshold (dropout/dropout_math.h)
- * A draw may be another runtime's instead, for masks alone: that of minstd.h. Also C++, for devices. */
+ *                 high half where it is odd: Dropout compares them with its threshold (dropout/dropout_math.h)
+ * Masks alone may use another runtime's draw instead: that of minstd.h. Also C++, for devices. */
 #ifndef TK_PHILOX_H
 #define TK_PHILOX_H
 #include "minstd.h"
@@ -16,15 +16,15 @@
 
 enum { TK_PHILOX_ROUNDS = 7, TK_WORDS = 4, TK_HALVES = 8 }; /* the latter two: of a block */
 
-/* What a word is held in: 64 bits where loops over blocks become vector code, whose products then are those of lanes in
- * their places; devices have a product of 32 bits by 32. The same words come out. */
+/* The type that holds a word: 64 bits where loops over blocks become vector code, so that products stay in their lanes;
+ * devices have a product of 32 bits by 32. The words are the same. */
 #ifdef __CUDACC__
 typedef uint32_t tk_philox_word;
 #else
 typedef uint64_t tk_philox_word;
 #endif
 
-/* A device's compiler, left to itself, adds the 0 of an upper half to each of these. */
+/* Without this a device's compiler adds the 0 of an upper half to each of these. */
 TK_INLINE uint64_t tk_philox_product(uint32_t a, uint32_t b) {
 #ifdef __CUDA_ARCH__
     uint64_t product;

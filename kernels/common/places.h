@@ -1,5 +1,5 @@
-/* places.h: where the operands of a batch begin, in elements: at even steps, or, where broadcasting makes them uneven,
- * where a table says. */
+/* places.h: where the operands of a batch begin, in elements: at even steps, or, if broadcasting makes them uneven, by
+ * a table. */
 #ifndef TK_PLACES_H
 #define TK_PLACES_H
 #include "vector.h"

@@ -1,5 +1,5 @@
-/* window.h: a window that slides over up to three spatial dims: what convolutions and pools share. Fewer dims are led
- * by dims of 1. */
+/* window.h: a window that slides over up to three spatial dims: convolutions and pools share it. With fewer dims the
+ * first are 1. */
 #ifndef TK_WINDOW_H
 #define TK_WINDOW_H
 #include <stdint.h>

@@ -18,8 +18,8 @@ typedef struct tk_conv {
       const tk_conv *conv, tk_dtype dtype, void *workspace), (q, out, inp, weight, bias, conv, dtype, workspace)) \
     /* The transposed convolution (ONNX ConvTranspose), in the convolution's words: from `narrow` [batch, \
      * filters, out...] to wide [batch, channels, inp...], with the same weight; each element of narrow adds \
-     * its share to the places its window reads. bias [channels] or NULL. Pads at the end are not looked at: \
-     * wide ends where it ends. */ \
+     * its share to the places its window reads. bias [channels] or NULL. Pads at the end are not read: the \
+     * size of wide is given. */ \
     K(conv_transpose_run, (tk_queue *q, void *wide, const void *narrow, const void *weight, const void *bias, \
       const tk_conv *conv, tk_dtype dtype, void *workspace), \
       (q, wide, narrow, weight, bias, conv, dtype, workspace))

@@ -18,7 +18,7 @@ static tk_product product_of(const tk_conv *c) {
     return (tk_product){.batch = 1, .m = c->filters / c->groups, .n = outs, .k = k, .lda = k, .ldb = outs, .alpha = 1};
 }
 
-/* Bytes of the columns; what the product needs is behind them. */
+/* Bytes of the columns; the product's own workspace follows them. */
 static size_t columns_bytes(const tk_conv *c, const tk_product *p, tk_dtype dtype) {
     return is_pointwise(&c->window) ? 0 : ((size_t)(p->k * p->n) * tk_size(dtype) + 63) / 64 * 64;
 }

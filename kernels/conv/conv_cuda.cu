@@ -1,6 +1,6 @@
-/* conv_cuda.cu: convolutions by cuDNN (conv_cudnn.h) where it is and takes them, else as products (matmul.h): patches
- * to columns for some images at a time, then a batch of products; the transposed one by products first, and then each
- * element of wide gathers what was sent to it, in the order of the CPU's sums. No columns for a window of one element
+/* conv_cuda.cu: convolutions by cuDNN (conv_cudnn.h) where it exists and supports them, else as products (matmul.h):
+ * patches to columns for some images at a time, then a batch of products; the transposed one by products first, and
+ * then each element of wide sums its shares, in the order of the CPU's sums. No columns for a window of one element
  * without strides or pads: the input is the matrix. */
 #include "../cuda/device.cuh"
 #include "../cuda/gather.cuh"
@@ -134,7 +134,7 @@ static size_t turned_bytes(const tk_conv *c, int64_t size) {
     return (size_t)(c->filters * c->batch * tk_volume(c->window.out) * size) + 2 * ALIGNED;
 }
 
-/* Its workspace is what is left of the launch's, or that of the queue's products, which run at other times. */
+/* Its workspace is the rest of the launch's, or that of the queue's products, which run at other times. */
 static void set_workspace(tk_queue *q, tk_cudnn_call *call, void *workspace, size_t bytes, size_t used) {
     const uintptr_t begin = ((uintptr_t)workspace + used + ALIGNED - 1) / ALIGNED * ALIGNED;
     size_t shared;
@@ -158,7 +158,7 @@ static void turn_back(tk_queue *q, void *out, const void *turned, const tk_conv 
     tk_cuda_copy_strided(q, out, turned, &box, (size_t)size);
 }
 
-/* False: it has nothing for this one. What has a bias starts with it. */
+/* False: cuDNN has no algorithm for this one. The result starts with the bias, if there is one. */
 static bool run_cudnn(tk_queue *q, void *out, const void *inp, const void *weight, const void *bias, const tk_conv *c,
                       tk_dtype dtype, bool transposed, void *workspace, size_t bytes) {
     const int64_t size = (int64_t)tk_size(dtype);

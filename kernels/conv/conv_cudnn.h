@@ -1,14 +1,14 @@
 /* conv_cudnn.h: convolutions by cuDNN, for queues of a CUDA device, in builds that have its header (else cudnn_none.c).
- * The library is no part of the program and need not be there: it is looked for when the first convolution runs, and
- * without it convolutions are products of patches (conv_cuda.cu). For each problem it is asked once for an algorithm,
- * which the queue keeps: so two runs give the same bits, and a recording (cuda_queue.h) asks nothing.
+ * The library is no part of the program and need not be there: it is loaded when the first convolution runs, and
+ * without it convolutions are products of patches (conv_cuda.cu). The queue asks it for an algorithm once for each
+ * problem and keeps that: so two runs give the same bits, and a recording (cuda_queue.h) asks nothing.
  * docs/decisions/011-products-cuda.md */
 #ifndef TK_CONV_CUDNN_H
 #define TK_CONV_CUDNN_H
 #include "../cuda/cuda_queue.h"
 #include "conv.h"
 
-/* What a convolution is to cuDNN. */
+/* The kind of convolution that cuDNN runs. */
 typedef enum tk_cudnn_way {
     TK_CUDNN_NONE,
     TK_CUDNN_FORWARD,
@@ -16,8 +16,8 @@ typedef enum tk_cudnn_way {
     TK_CUDNN_FILTERS, /* the gradient of filters: a convolution whose kernel is larger than its result */
 } tk_cudnn_way;
 
-/* What a way asks of the convolution: in the gradient of filters batch and channels, strides and dilations, kernel and
- * result have changed places. */
+/* Which dims a way uses: in the gradient of filters batch and channels, strides and dilations, kernel and result have
+ * changed places. */
 tk_conv tk_cudnn_words(const tk_conv *conv, tk_cudnn_way way);
 /* The way of a convolution, or, `transposed`, of a transposed one. By shapes alone; NONE where cuDNN has none: it pads
  * both sides alike. */
@@ -29,7 +29,7 @@ typedef struct tk_cudnn_call {
     const tk_conv *conv;
     tk_cudnn_way way;
     tk_dtype dtype;
-    bool added; /* to what out has */
+    bool added; /* the result is added to out */
     void *out;
     const void *inp, *weight; /* as conv_run and conv_transpose_run have them */
     void *workspace;
@@ -41,9 +41,9 @@ bool tk_cudnn_takes(tk_cuda *cuda, const tk_cudnn_call *call);
 /* Queues a call that it takes. False: it took it back, and nothing was queued. */
 bool tk_cudnn_run(tk_cuda *cuda, const tk_cudnn_call *call);
 
-/* Gives back what the queue's convolutions have; where there is nothing, fine. When all of its work has run. */
+/* Frees the state of the queue's convolutions, if there is any. Call it when all of the queue's work has run. */
 void tk_cudnn_close(tk_cuda *cuda);
-/* Which cuDNN there is, and the convolutions met so far, a line each: as snprintf gives it, cut to `bytes`. Nothing
+/* The version of cuDNN, and the convolutions met so far, a line each: as snprintf returns it, cut to `bytes`. Nothing
  * before the first convolution. */
 size_t tk_cudnn_describe(const tk_cuda *cuda, char *text, size_t bytes);
 #endif

@@ -1,5 +1,5 @@
-/* conv_transpose_cpu.c: one product for each batch item and group gives what each place of narrow sends to each element
- * under its window; then every channel of wide adds up what was sent to it, in an order that the shapes fix. */
+/* conv_transpose_cpu.c: one product for each batch item and group computes the share that each place of narrow sends to
+ * each element under its window; then every channel of wide adds up its shares, in an order that the shapes fix. */
 #include "../common/element.h"
 #include "../common/parallel.h"
 #include "../common/types.h"
@@ -22,7 +22,7 @@ static tk_product product_of(const tk_conv *c, tk_dtype dtype) {
                         .wide = tk_is_half(dtype)};
 }
 
-/* Bytes of the product; of 16-bit types the sums of a group's channels stand behind it. */
+/* Bytes of the product; of 16-bit types the sums of a group's channels follow it. */
 static size_t columns_bytes(const tk_product *p, tk_dtype dtype) {
     return ((size_t)(p->m * p->n) * tk_size(tk_wide(dtype)) + 63) / 64 * 64;
 }

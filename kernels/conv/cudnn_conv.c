@@ -1,12 +1,12 @@
-/* cudnn_conv.c: a convolution as a problem of cuDNN's, the algorithms that were chosen, and the call. Of the library's
- * algorithms those are taken that give the same bits each time, sum what the definition sums (Winograd's and Fourier's
- * transforms round in other places), and fit into the workspace. */
+/* cudnn_conv.c: a convolution as a problem of cuDNN's, the algorithms that were chosen, and the call. It takes only
+ * algorithms that give the same bits each time, sum the definition's terms (Winograd's and Fourier's transforms round
+ * in other places), and fit into the workspace. */
 #include "cudnn_queue.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what was chosen ------------------------------------------------------------------------------ */
+/* --- chosen algorithms ---------------------------------------------------------------------------- */
 
 _Static_assert(sizeof(tk_conv) == (4 + 7 * TK_WINDOW_RANK) * sizeof(int64_t) &&
                    sizeof(tk_cudnn_problem) == sizeof(tk_conv) + sizeof(int64_t) + 4 * sizeof(int32_t),
@@ -67,7 +67,7 @@ static cudnnDataType_t type_of(int32_t dtype) {
                               : CUDNN_DATA_FLOAT;
 }
 
-/* The spatial dims that cuDNN is told: two where the first is only there to lead them. */
+/* The spatial dims that cuDNN gets: two where the first is only padding. */
 static int first_dim(const tk_window *w) {
     return w->inp[0] == 1 && w->out[0] == 1 && w->kernel[0] == 1 && w->pad_begin[0] == 0 ? 1 : 0;
 }
@@ -80,7 +80,7 @@ static int to_ints(int *to, const int64_t *from, const tk_window *w) {
     return TK_WINDOW_RANK - first;
 }
 
-/* crossed: as it lies, batch and channels have changed places. */
+/* crossed: batch and channels have changed places in memory. */
 static cudnnStatus_t describe_tensor(const tk_cudnn_functions *dnn, cudnnTensorDescriptor_t *out,
                                      const tk_cudnn_problem *p, int64_t channels, const int64_t *dims) {
     const bool crossed = p->way == TK_CUDNN_FILTERS;
@@ -103,7 +103,7 @@ static cudnnStatus_t describe_filter(const tk_cudnn_functions *dnn, tk_cudnn_sol
     return dnn->SetFilterNdDescriptor(s->filter, type_of(s->of.dtype), CUDNN_TENSOR_NCHW, rank, sizes);
 }
 
-/* Floats are multiplied as they are unless TF32 was asked for: by default cuDNN takes it. */
+/* Floats are multiplied in full precision unless TF32 was requested: cuDNN's default is TF32. */
 static cudnnMathType_t math_of(const tk_cudnn_problem *p) {
     return p->dtype == TK_F64               ? CUDNN_DEFAULT_MATH
            : p->dtype == TK_F32 && !p->tf32 ? CUDNN_FMA_MATH
@@ -129,7 +129,7 @@ static cudnnStatus_t describe_conv(const tk_cudnn_functions *dnn, tk_cudnn_solut
 /* Answers of a heuristic: there are no more algorithms, each in up to two kinds of arithmetic. */
 enum { MOST_ANSWERS = 2 * CUDNN_CONVOLUTION_FWD_ALGO_COUNT };
 
-/* The algorithms that sum products of what is there, a bit each. */
+/* The algorithms that sum products of the elements themselves, a bit each. */
 enum {
     SUMS_Forward = 1 << CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM | 1 << CUDNN_CONVOLUTION_FWD_ALGO_GEMM |
                    1 << CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM | 1 << CUDNN_CONVOLUTION_FWD_ALGO_DIRECT,
@@ -137,9 +137,9 @@ enum {
     SUMS_BackwardFilter = 1 << CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1
 };
 
-/* ask_WAY: the first of the answers, which are sorted by time, that will do. first, second and third are the
- * descriptors in the order that the way has them in. Bytes are asked for each: an answer's are of its own arithmetic,
- * which need not be ours. */
+/* ask_WAY: the first suitable answer; answers are sorted by time. first, second and third are the descriptors in the
+ * way's order. The workspace is queried for each: an answer's size is for its own arithmetic, which may differ from
+ * ours. */
 #define DEFINE_ASK(way, perf, kind, first, second, third)                                                              \
     static cudnnStatus_t ask_##way(const tk_cudnn *cudnn, tk_cudnn_solution *s) {                                      \
         const tk_cudnn_functions *dnn = &cudnn->dnn;                                                                   \
@@ -190,7 +190,7 @@ static tk_cudnn_solution *find(tk_cuda *cuda, const tk_cudnn_call *call) {
     tk_cudnn_solution *s = known(cudnn, &problem);
     if (s)
         return s;
-    if (cuda->recording) { /* a plan's first run met all of its problems, and the library may not be asked now */
+    if (cuda->recording) { /* a plan's first run met all of its problems, and the library may not be queried now */
         tk_cuda_note(cuda, cudaErrorStreamCaptureUnsupported, "a convolution that no run before had");
         return NULL;
     }
@@ -243,7 +243,7 @@ static cudnnStatus_t run(const tk_cudnn *cudnn, const tk_cudnn_solution *s, cons
     }
 }
 
-/* The library has nothing for the problem, though it said so only now. */
+/* The library has no algorithm for the problem, and reports it only now. */
 static bool is_refusal(cudnnStatus_t status) {
     const int category = (int)status / 1000 * 1000;
     return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;

@@ -1,5 +1,5 @@
-/* cudnn_library.c: cuDNN as a library that is looked for while the program runs, by those whose model has convolutions:
- * its functions by name, declared by its own header, then a handle for each queue. */
+/* cudnn_library.c: loads cuDNN while the program runs, for models with convolutions: its functions by name, declared by
+ * its own header, then a handle for each queue. */
 #include "../cuda/cuda_library.h"
 #include "cudnn_queue.h"
 #include <stdlib.h>
@@ -40,7 +40,7 @@ tk_cudnn *tk_cudnn_open(tk_cuda *cuda) {
     void *library = tk_cuda_library(TK_CUDNN, cudnn->why, sizeof cudnn->why);
     if (library && find_all(library, cudnn))
         make_handle(cudnn, cuda->stream);
-    (void)cudaGetLastError(); /* what a library that does not start leaves behind is no error of the queue's */
+    (void)cudaGetLastError(); /* an error from a library that does not start is none of the queue's */
     return cudnn;
 }
 

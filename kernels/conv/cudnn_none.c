@@ -1,4 +1,4 @@
-/* cudnn_none.c: builds without cuDNN's header, which know none. */
+/* cudnn_none.c: builds without cuDNN's header have no cuDNN. */
 #include "conv_cudnn.h"
 
 bool tk_cudnn_takes(tk_cuda *cuda, const tk_cudnn_call *call) {

@@ -1,4 +1,4 @@
-/* cudnn_queue.h: what cudnn_library.c and cudnn_conv.c share: the library's functions, and what a queue keeps. */
+/* cudnn_queue.h: cudnn_library.c and cudnn_conv.c share the library's functions and a queue's state. */
 #ifndef TK_CUDNN_QUEUE_H
 #define TK_CUDNN_QUEUE_H
 #include "conv_cudnn.h"
@@ -47,7 +47,7 @@ struct tk_cudnn {
     uint32_t n_solutions, capacity;
 };
 
-/* The queue's cuDNN, looked for where that was not done before; NULL: out of memory, which is noted. */
+/* The queue's cuDNN, loaded at the first call; NULL: out of memory, which is noted. */
 tk_cudnn *tk_cudnn_open(tk_cuda *cuda);
 void tk_cudnn_forget(tk_cudnn *cudnn); /* all solutions */
 #endif

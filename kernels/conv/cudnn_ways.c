@@ -1,5 +1,5 @@
-/* cudnn_ways.c: which of cuDNN's three convolutions a convolution of ours is. By shapes, on every machine alike: what a
- * plan's workspace holds depends on it. */
+/* cudnn_ways.c: which of cuDNN's three convolutions computes a convolution. It depends on shapes alone, on every
+ * machine alike, since the size of a plan's workspace depends on it. */
 #include "conv_cudnn.h"
 #include <string.h>
 
@@ -28,8 +28,8 @@ static bool is_small(int64_t a, int64_t b, const int64_t *dims) {
     return true;
 }
 
-/* With as many places as with pads like that in front on both sides, the windows are the same ones: what an end has
- * more or less, none of them reaches. */
+/* If the number of places equals that with the front pads on both sides, the windows are the same ones: no window
+ * reaches the difference at the end. */
 static bool fits(const tk_conv *c) {
     const tk_window *w = &c->window;
     for (int d = 0; d < TK_WINDOW_RANK; d++) {
@@ -50,8 +50,8 @@ static bool overlaps(const tk_window *w) {
     return false;
 }
 
-/* Of several groups the gradient's channels lie group by group only where each has one. What both ways can do is taken
- * for a gradient where it sums over more places than it has. */
+/* Of several groups the gradient's channels lie group by group only where each has one. If both ways can compute it, it
+ * counts as a gradient where it sums over more places than it has. */
 tk_cudnn_way tk_cudnn_way_of(const tk_conv *c, bool transposed, bool biased) {
     if (c->groups < 1)
         return TK_CUDNN_NONE;

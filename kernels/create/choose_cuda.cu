@@ -1,5 +1,5 @@
-/* choose_cuda.cu: NonZero and Compress on a CUDA device. Blocks count what is chosen of their tiles of elements, the
- * counts are summed up, and blocks go through the tiles again, now knowing where the first that a tile has goes. */
+/* choose_cuda.cu: NonZero and Compress on a CUDA device. Blocks count the chosen elements of their tiles, the counts
+ * are summed up, and blocks go through the tiles again with the position of each tile's first chosen element. */
 #include "../cuda/device_units.cuh"
 #include "../cuda/walk.cuh"
 extern "C" {
@@ -63,8 +63,8 @@ template <class S> __global__ void __launch_bounds__(THREADS) count_chosen(uint6
     }
 }
 
-/* The positions of the first n chosen in the walk, which has no strides, to out: [walk.rank, n]. sums: what
- * count_chosen counted, summed up. */
+/* The positions of the first n chosen in the walk, which has no strides, to out: [walk.rank, n]. sums: running sums of
+ * count_chosen's counts. */
 template <class S>
 __global__ void __launch_bounds__(THREADS)
     put_positions(int64_t *out, int64_t n, const uint64_t *sums, choice<S> of, const __grid_constant__ tk_walk<1> walk,
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(THREADS)
         tk_fault_set(fault, TK_BAD_VALUE);
 }
 
-/* The same from the host; gives the sums' end, where the device has how many are chosen. */
+/* The same from the host; returns the end of the sums, where the device stores the number of chosen elements. */
 const uint64_t *choose(tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank,
                        const int64_t *dims, void *workspace) {
     static const int64_t none[TK_MAX_RANK] = {0};

@@ -1,5 +1,5 @@
-/* create.h: ops whose results are made from little or chosen by value: Range, EyeLike, OneHot, NonZero, Compress,
- * TopK, random numbers. */
+/* create.h: ops that create elements or choose them by value: Range, EyeLike, OneHot, NonZero, Compress, TopK, random
+ * numbers. */
 #ifndef TK_CREATE_H
 #define TK_CREATE_H
 #include "../common/philox.h"
@@ -9,14 +9,14 @@
 
 bool tk_is_true(const void *data, tk_dtype dtype, int64_t i); /* element i is not zero */
 
-/* What is drawn for an element from its words (common/philox.h), in [0, 1): as many upper bits as the type holds, so
+/* The number drawn for an element from its words (common/philox.h), in [0, 1): as many upper bits as the type holds, so
  * that no number is rounded up to 1. */
 TK_INLINE double tk_uniform_bits(uint32_t word, tk_dtype dtype) {
     int bits = dtype == TK_F16 ? 11 : dtype == TK_BF16 ? 8 : 24;
     return (double)(word >> (32 - bits)) * (1.0 / (1 << bits));
 }
 /* Of the standard normal distribution: G. E. P. Box, M. E. Muller, "A note on the generation of random normal
- * deviates", 1958. Up to 5.8 away from 0. */
+ * deviates", 1958. Numbers are up to 5.8 away from 0. */
 TK_INLINE double tk_normal(uint32_t first, uint32_t second) {
     double u = (double)(first >> 8) * 0x1p-24, v = (double)(second >> 8) * 0x1p-24;
     return sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v);

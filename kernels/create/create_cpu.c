@@ -1,4 +1,4 @@
-/* create_cpu.c: plain loops; none of these is where time goes. */
+/* create_cpu.c: plain loops; these ops take little of a step's time. */
 #include "create.h"
 #include "../queue.h"
 #include "../common/types.h"

@@ -53,7 +53,7 @@ template <class S> void run_eye(tk_queue *q, void *out, const void *one, int64_t
     TK_LAUNCH((eye<S>), tk_blocks(q, n, THREADS), THREADS, 0, q, (S *)out, element, n, tk_divisor_of(cols), k);
 }
 
-/* The class that an index means: none of [0, depth) where there is no such. */
+/* The class of an index; a number outside [0, depth) if there is none. */
 __device__ __forceinline__ int64_t class_of(const void *indices, tk_dtype dtype, int64_t i, int64_t depth) {
     if (dtype != TK_I64) {
         const double at = tk_any_number(indices, dtype, i);

@@ -1,5 +1,5 @@
-/* topk_cuda.cu: TopK on a CUDA device. For small k a block looks for the best of a lane, then for the best of those
- * that are worse, and so on; else, and where lanes are few and long, all of them are sorted. */
+/* topk_cuda.cu: TopK on a CUDA device. For small k a block finds the best of a lane, then the best of the rest, and so
+ * on; else, and where lanes are few and long, all lanes are sorted. */
 #include "../cuda/walk.cuh"
 extern "C" {
 #include "../cuda/cub.h"
@@ -12,13 +12,13 @@ namespace {
 
 enum {
     THREADS = 256,
-    MOST_PASSES = 16, /* over a lane: what a sort takes is about as much, whatever k is */
+    MOST_PASSES = 16, /* over a lane: a sort takes about as long, for any k */
     FEW_LANES = 32,   /* that are long: a block each would leave the device idle */
     LONG_LANE = 8192,
     SORTED_AT_ONCE = 1 << 20 /* elements, or one lane: bounds the workspace */
 };
 
-/* --- keys: numbers without a sign, in the order of the type's; not a number is the largest, both zeros are one --- */
+/* --- keys: numbers without a sign, in the order of the type's; NaN is the largest, both zeros are one ------------ */
 
 template <class S> __device__ __forceinline__ uint64_t key_of(S x) {
     constexpr uint64_t top = (uint64_t)1 << (8 * sizeof(S) - 1), all = top | (top - 1);
@@ -45,7 +45,7 @@ typedef struct lanes {
     uint64_t flip;
 } lanes;
 
-/* The first element of a lane in something of `each` elements a lane. */
+/* The first element of a lane in an array of `each` elements a lane. */
 __device__ __forceinline__ int64_t first_of(const lanes &of, int64_t lane, int64_t each) {
     const int64_t j = tk_split(lane, of.inner);
     return lane * each * of.inner.by + j;
@@ -110,8 +110,8 @@ __global__ void __launch_bounds__(SIZE)
 
 /* --- a sort ----------------------------------------------------------------------------------------- */
 
-/* Pairs of a key and an element's number in these lanes, from lane `first` on: n elements. Above a key's `bits` the
- * lane's number stands, where there is room for both: bits 64, there is none. */
+/* Pairs of a key and an element's number in these lanes, from lane `first` on: n elements. The lane's number stands
+ * above a key's `bits`, if there is room for both: with bits 64 there is none. */
 __global__ void __launch_bounds__(THREADS)
     lane_keys(tk_pairs pairs, const __grid_constant__ lanes of, int64_t first, int64_t n, int bits) {
     TK_FOR_EACH(i, n) {

@@ -20,8 +20,8 @@ static inline unsigned tk_column_blocks(int64_t outer, int64_t inner) {
     return (unsigned)(blocks < ((int64_t)1 << 30) ? blocks : (int64_t)1 << 30);
 }
 
-/* Column `inner` of `outer`; `is_one`: there is such a column, for the last block of a row of columns may have more
- * threads than columns. All of a block's threads go through the loop together. */
+/* Column `inner` of `outer`; `is_one`: there is such a column; the last block of a row of columns may have more threads
+ * than columns. All of a block's threads go through the loop together. */
 typedef struct tk_column {
     int64_t outer, inner;
     bool is_one;
@@ -37,7 +37,7 @@ __device__ __forceinline__ tk_column tk_column_of(int64_t tile, int64_t inner) {
 struct tk_plus {
     template <class T> __device__ __forceinline__ T operator()(T a, T b) const { return a + b; }
 };
-/* Not a number only where both are. */
+/* NaN only where both are. */
 struct tk_larger {
     template <class T> __device__ __forceinline__ T operator()(T a, T b) const { return a >= b || b != b ? a : b; }
 };

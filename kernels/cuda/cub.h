@@ -3,15 +3,15 @@
  * (test/cuda/doubles/cub_double.c). Both are stable or exact, so that two runs give the same bits; both ask nothing of
  * the host, so that they may be recorded.
  *
- * What CUB takes besides it tells only where a GPU is, and plans are made where there is none, too: these are bounds,
- * by sizes alone, which each call holds against what CUB says. A call that finds them too small is an error of the
- * queue (tk_cuda_note), and queues nothing. */
+ * CUB reports its scratch memory only on a machine with a GPU, but plans are made without one, too. So these are bounds
+ * by sizes alone, and each call compares them with CUB's report. A call with a bound that is too small is an error of
+ * the queue (tk_cuda_note), and queues nothing. */
 #ifndef TK_CUB_H
 #define TK_CUB_H
 #include "cuda_queue.h"
 #include <stdint.h>
 
-/* A number of 64 bits that says where to stand, and one that goes with it. */
+/* A key of 64 bits to sort by, and a value that goes with it. */
 typedef struct tk_pairs {
     uint64_t *keys, *values; /* [n] */
 } tk_pairs;
@@ -27,7 +27,7 @@ static inline tk_pairs tk_sort_pairs(void *workspace, int64_t n) {
     tk_pairs pairs = {at, at + n};
     return pairs;
 }
-/* The other place, of the two that it has for them; the room is behind both. */
+/* The other of the workspace's two places for pairs; the scratch follows both. */
 static inline tk_pairs tk_sort_other(void *workspace, int64_t n, tk_pairs pairs) {
     uint64_t *at = (uint64_t *)workspace + (pairs.keys == (uint64_t *)workspace ? 2 * n : 0);
     tk_pairs other = {at, at + n};
@@ -35,7 +35,7 @@ static inline tk_pairs tk_sort_other(void *workspace, int64_t n, tk_pairs pairs)
 }
 
 /* Sorts n pairs, which lie in one of the workspace's two places, by their keys, which are below 2^bits: the lowest
- * first, equals in the order they have. Where they lie then: in one of the two; the other holds nothing. */
+ * first, equals in the order they have. Returns the place of the result; the other place holds no data. */
 tk_pairs tk_sort(tk_cuda *cuda, void *workspace, tk_pairs pairs, int64_t n, int bits);
 
 /* 16 bytes for every tile, which has 768 numbers or more; at least 512 by this bound. */

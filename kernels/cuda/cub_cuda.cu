@@ -1,12 +1,11 @@
 /* cub_cuda.cu: sorts and sums of cub.h: the one file that sees CUB, and for one type of keys, values and numbers each,
  * since each costs nvcc seconds and the program kilobytes. */
 #include <ostream>
-/* CUB includes <iostream>, of which it needs no more than <ostream> declares; what else is in there would be linked
- * with C++'s library. */
+/* CUB includes <iostream> but needs only the declarations of <ostream>; the rest would link C++'s library. */
 #define _GLIBCXX_IOSTREAM 1
 #define CCCL_DISABLE_NVTX /* marks for profilers, which look for their library when the program starts */
 #define NDEBUG            /* its assertions end the process */
-/* It exits where CUDA does not let it make the device current that was: here it comes back to whoever called it. */
+/* CUB exits where CUDA refuses to restore the current device: here that returns to the caller. */
 #include <cstdlib>
 #include <setjmp.h>
 static __thread jmp_buf *cub_caller;
@@ -19,10 +18,10 @@ extern "C" {
 #include "cub.h"
 }
 
-/* Behind this an exit of CUB's comes back as a true value. */
+/* After this an exit of CUB's returns a true value. */
 #define CUB_EXITS(here) (cub_caller = &(here), setjmp(here))
 
-/* Whether CUB has said what it takes, and that is there. */
+/* Whether CUB has reported its scratch memory, and the bound covers it. */
 static bool fits(tk_cuda *cuda, cudaError_t said, size_t wanted, size_t room, const char *what) {
     return tk_cuda_note(cuda, said, what) && tk_cuda_note(cuda, wanted > room ? cudaErrorInvalidValue : cudaSuccess,
                                                           "what CUB takes of workspace: more than was planned");

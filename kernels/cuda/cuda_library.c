@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The toolkit that the program was built with: where to look behind the loader's own path. */
+/* The toolkit that the program was built with: the place to look after the loader's own path. */
 #ifndef TK_CUDA_HOME
 #define TK_CUDA_HOME NULL
 #endif

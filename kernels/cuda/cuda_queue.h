@@ -1,6 +1,6 @@
-/* cuda_queue.h: what a queue of a CUDA device has besides what every queue has (queue.h): the stream that kernels and
- * products are launched on, where the device notes faults, and what the device is. Owned by runtime/cuda; in tests
- * <cuda_runtime_api.h> is the double of test/cuda. */
+/* cuda_queue.h: the state of a CUDA device's queue beside that of every queue (queue.h): the stream that kernels and
+ * products are launched on, the place where the device notes faults, and the device's properties. Owned by
+ * runtime/cuda; in tests <cuda_runtime_api.h> is the double of test/cuda. */
 #ifndef TK_CUDA_QUEUE_H
 #define TK_CUDA_QUEUE_H
 #include "../queue.h"
@@ -21,15 +21,15 @@ typedef struct tk_cuda {
     tk_cudnn *cudnn;    /* since its first convolution, in builds that may have it; NULL before */
     bool no_cudnn;      /* convolutions are products of patches: on request */
     bool tf32;          /* products of floats may round their operands to 11 bits: on request */
-    bool recording;     /* what is queued becomes a graph: nothing may be allocated or waited for */
-    cudaError_t error;  /* the first that a call gave since the queue was waited for last */
-    const char *what;   /* the call */
+    bool recording;     /* launches are recorded as a graph: nothing may be allocated or waited for */
+    cudaError_t error;  /* the first error since the queue was last waited for */
+    const char *what;   /* the call that gave it */
 } tk_cuda;
 
-/* The queue's, set when its device starts; NULL: it is none of a CUDA device, or has not started. */
+/* The queue's, set when its device starts; NULL: the queue is not a CUDA device's, or the device has not started. */
 static inline tk_cuda *tk_queue_cuda(const tk_queue *q) { return (tk_cuda *)tk_queue_context(q); }
 
-/* Notes what a call of CUDA gave; false where that is an error. */
+/* Notes the result of a call of CUDA; false for an error. */
 static inline bool tk_cuda_note(tk_cuda *cuda, cudaError_t error, const char *what) {
     if (error != cudaSuccess && cuda->error == cudaSuccess) {
         cuda->error = error;

@@ -1,4 +1,4 @@
-/* device.cuh: what every .cu file includes: CUDA by nvcc, or the emulation that stands in for it in tests
+/* device.cuh: every .cu file includes it: CUDA by nvcc, or the emulation that replaces it in tests
  * (test/cuda/emulation/emulation.h); launches, faults, elements of all types, packs of 16 bytes, reductions over warps;
  * those of rows are in row.cuh. Tensor cores and asynchronous copies: tensor_core.cuh.
  *
@@ -211,7 +211,7 @@ template <class S> __device__ __forceinline__ void tk_put_two(S *at, tk_math<S> 
     switch ((int)(dtype)) { TK_FLOAT_CASES(S, __VA_ARGS__) }
 #define TK_NUMBERS(dtype, S, ...)                                                                                      \
     switch ((int)(dtype)) { TK_FLOAT_CASES(S, __VA_ARGS__) TK_INTEGER_CASES(S, __VA_ARGS__) }
-/* By the bytes of an element: what moves elements without looking at them. */
+/* By the bytes of an element, for kernels that only move elements. */
 #define TK_SIZES(size, S, ...)                                                                                         \
     switch ((int)(size)) {                                                                                             \
         TK_CASE(1, uint8_t, S, __VA_ARGS__)                                                                            \
@@ -241,7 +241,7 @@ static inline bool tk_is_packed(const void *a, const void *b = nullptr, const vo
                                 const void *d = nullptr, const void *e = nullptr) {
     return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d | (uintptr_t)e) & 15) == 0;
 }
-/* One access: the host's compiler would take an aggregate apart, and nobody would see that it is misaligned. */
+/* One access: the host's compiler would split an aggregate, and a misaligned access would go unnoticed. */
 #ifdef __CUDACC__
 template <class T> __device__ __forceinline__ T tk_load_whole(const T *at) { return *at; }
 template <class T> __device__ __forceinline__ void tk_store_whole(T *at, const T &value) { *at = value; }
@@ -256,7 +256,7 @@ template <int N, class S> __device__ __forceinline__ void tk_store_pack(S *at, c
     tk_store_whole(reinterpret_cast<tk_pack<S, N> *>(at), pack);
 }
 
-/* N elements, or, one by one, the `left` ones that there are, the others being 0. packed: both begin at a pack. */
+/* N elements, or the `left` remaining ones one by one, with 0 for the others. packed: both begin at a pack. */
 template <int N, class S> __device__ __forceinline__ tk_pack<S, N> tk_load_some(const S *at, int left, bool packed) {
     if (packed && left >= N)
         return tk_load_pack<N>(at);
@@ -291,7 +291,7 @@ template <int LANES = TK_WARP, class T> __device__ __forceinline__ T tk_warp_sum
         v += __shfl_xor_sync(TK_ALL_LANES, v, d);
     return v;
 }
-/* The larger one; not a number only where both are. */
+/* The larger one; NaN only where both are. */
 __device__ __forceinline__ float tk_larger_of(float a, float b) { return fmaxf(a, b); }
 __device__ __forceinline__ double tk_larger_of(double a, double b) { return fmax(a, b); }
 template <int LANES = TK_WARP, class T> __device__ __forceinline__ T tk_warp_max(T v) {

@@ -3,7 +3,7 @@
  * of bfloat16 (2^-9) and float16 (2^-12); numbers below 2^-126 in between are 0. NaN gives NaN, infinities behave as in
  * math.h. test/cuda/checks/check_pointwise.c sweeps all numbers of both types.
  *
- * Functions for tables of expressions, by what they are computed in: tk_f32_functions and tk_f64_functions, those of
+ * Functions for tables of expressions, by their type of computation: tk_f32_functions and tk_f64_functions, those of
  * functions.h, and tk_fast_functions. A table is a template of such a type F, with F::T and F::NAME(x). */
 #ifndef TK_FAST_MATH_CUH
 #define TK_FAST_MATH_CUH
@@ -40,7 +40,7 @@ static __device__ __forceinline__ float tk_quotient_fast(float x, float by, floa
 /* exp(x) to 2^-22 + |x| 2^-24. */
 static __device__ __forceinline__ float tk_exp_fast(float x) { return tk_exp2_fast(x * TK_LOG2_E); }
 
-/* 1 / (1 + exp(-x)) and what it lacks to 1, both to 2^-21 + |x| 2^-24. */
+/* 1 / (1 + exp(-x)) and 1 minus it, both to 2^-21 + |x| 2^-24. */
 typedef struct tk_gate_fast {
     float open, rest;
 } tk_gate_fast;
@@ -122,8 +122,8 @@ struct tk_fast_functions : tk_f32_functions {
     TK_FUNCTION_FAST(softplus)
 };
 
-/* What results of an element type are computed by: exact ones by functions of the type that is computed in, others
- * by fast ones where they have 16 bits. */
+/* The functions for results of an element type: exact ones in the type of computation, or fast ones for results of 16
+ * bits. */
 template <class S> struct tk_exact_functions_of { typedef tk_f32_functions type; };
 template <> struct tk_exact_functions_of<double> { typedef tk_f64_functions type; };
 template <class S> struct tk_functions_of { typedef tk_fast_functions type; };

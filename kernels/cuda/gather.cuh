@@ -1,5 +1,5 @@
-/* gather.cuh: what windows at all places send back to the elements under them, on a CUDA device: the second half of a
- * transposed convolution, and Col2Im. */
+/* gather.cuh: sums the shares that windows at all places send to the elements under them, on a CUDA device: the second
+ * half of a transposed convolution, and Col2Im. */
 #ifndef TK_GATHER_CUH
 #define TK_GATHER_CUH
 #include "device.cuh"
@@ -14,7 +14,7 @@ __device__ __forceinline__ int64_t tk_sender(const tk_window &w, int d, int64_t 
     return out < w.out[d] ? out : -1;
 }
 
-/* What was sent to the element at[TK_WINDOW_RANK], tap by tap, on top of `sum`. columns: [kernel..., out...] */
+/* Adds the shares of the element at[TK_WINDOW_RANK] to `sum`, tap by tap. columns: [kernel..., out...] */
 template <class T, class C>
 __device__ __forceinline__ T tk_gathered(T sum, const C *columns, const tk_window &w, const int64_t *at) {
     const int64_t outs = w.out[0] * w.out[1] * w.out[2];

@@ -1,14 +1,14 @@
 /* row.cuh: rows of n elements in the registers of a team of threads, a warp or a block of TK_ROW_THREADS: each row is
- * read once, whatever is computed of it. Thread t of TEAM has the packs p TEAM + t, 0 <= p < PER, of 16 bytes each.
- * Which thread has which elements, and so the order of every sum, depends on n and the type only: what is not aligned
- * is read an element at a time to the same places. */
+ * read only once. Thread t of TEAM has the packs p TEAM + t, 0 <= p < PER, of 16 bytes each. Which thread has which
+ * elements, and so the order of every sum, depends on n and the type only: unaligned rows are read an element at a time
+ * to the same places. */
 #ifndef TK_ROW_CUH
 #define TK_ROW_CUH
 #include "device.cuh"
 
 #define TK_ROW_THREADS 256 /* of a block: one team of that many, or eight teams of a warp */
 
-/* Packs of a thread, in four steps up to 32 elements; of doubles 16 at once, for nobody waits for them. */
+/* Packs of a thread, in four steps up to 32 elements; of doubles 16 at once, since their speed does not matter. */
 template <class S> constexpr int tk_row_packs(int step) {
     return sizeof(S) == 8 ? 8 : sizeof(S) == 4 ? 2 * step : step;
 }
@@ -18,13 +18,13 @@ template <class S> constexpr int tk_row_team(int64_t n) {
     return n <= (int64_t)TK_WARP * tk_row_packs<S>(4) * tk_pack_size<S> ? TK_WARP : TK_ROW_THREADS;
 }
 
-/* The first packs of each thread that every row of a step fills, for it is longer than those of the step before. */
+/* The first packs of each thread, which every row of a step fills, since it is longer than those of the step before. */
 template <class S, int TEAM, int PER>
 constexpr int tk_row_filled = TEAM == TK_WARP            ? PER - tk_row_packs<S>(1)
                               : PER > tk_row_packs<S>(1) ? PER / 2
                                                          : tk_row_packs<S>(4) * TK_WARP / TK_ROW_THREADS;
 
-/* A statement with TEAM and PER as what rows of n elements take, n <= tk_row_most<S>. */
+/* A statement with TEAM and PER for rows of n elements, n <= tk_row_most<S>. */
 #define TK_ROW_CASE(S, n, threads, step, TEAM, PER, ...)                                                               \
     if ((n) <= (int64_t)(threads)*tk_row_packs<S>(step) * tk_pack_size<S>) {                                           \
         constexpr int TEAM = (threads), PER = tk_row_packs<S>(step);                                                   \
@@ -77,8 +77,8 @@ template <class S> __device__ __forceinline__ tk_pack<S, tk_pack_size<S>> tk_row
     return pack;
 }
 
-/* The pack takes four registers from here on: neither one for each element, nor others for what was computed of it
- * before, which is computed again. */
+/* From here on the pack takes four registers, not one for each element. Values computed from it before get no registers
+ * either: they are recomputed. */
 __device__ __forceinline__ void tk_row_hold(tk_row_words &words) {
 #ifdef __CUDACC__
     asm volatile("" : "+r"(words.at[0]), "+r"(words.at[1]), "+r"(words.at[2]), "+r"(words.at[3]));
@@ -132,8 +132,8 @@ __device__ __forceinline__ void tk_row_store(S *row, int64_t at, int64_t n, bool
             row[at + k] = x.at[k];
 }
 
-/* Sums over a team, which each of its threads gets; a team may be a part of a warp, too, all of whose lanes call.
- * parts: of shared memory, [COUNT * TEAM / 32]; a barrier stands before they are written, for the last sums may still
+/* Sums over a team, for each of its threads. A team may also be a part of a warp; then all lanes of the warp call.
+ * parts: of shared memory, [COUNT * TEAM / 32]; a barrier stands before they are written, since the last sums may still
  * be read. */
 template <int TEAM> constexpr int tk_team_lanes = TEAM < TK_WARP ? TEAM : TK_WARP;
 template <int TEAM, int COUNT, class T> __device__ __forceinline__ void tk_team_sums(T (&v)[COUNT], T *parts) {

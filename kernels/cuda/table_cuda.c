@@ -1,4 +1,5 @@
-/* table_cuda.c: the table of the CUDA device's kernels. What is NULL here no row of runtime/launch/kernels.def claims.
+/* table_cuda.c: the table of the CUDA device's kernels. No row of runtime/launch/kernels.def claims a kernel that is
+ NULL here.
  */
 #include "table_cuda.h"
 #include "../attention/attention_tile.h"

@@ -1,6 +1,6 @@
 /* tensor_core.cuh: products of 16-bit matrices on tensor cores, loads of their operands from shared memory, and
- * asynchronous copies to it: PTX for sm_80 and newer, and the emulation's twins. Older devices have no code: what
- * launches a kernel with these looks at the queue's architecture first.
+ * asynchronous copies to it: PTX for sm_80 and newer, and the emulation's twins. Older devices have no code: a launch
+ * of a kernel with these checks the queue's architecture first.
  *
  * A product of m16n8k16 takes A [16, 16] in four registers a lane, B [16, 8] in two, and its sums [16, 8] in four
  * floats. With g = lane / 4 and c = lane % 4 * 2, a lane has elements (PTX ISA, "Matrix fragments for mma.m16n8k16")
@@ -53,8 +53,8 @@ __device__ __forceinline__ void tk_load_turned(uint32_t r[4], const void *row) {
                  : "memory");
 }
 
-/* 16 bytes to shared memory, of which `bytes` come from global memory and the rest are 0; both are aligned. They are
- * there once a wait for their group, in each thread that copies, and a barrier are passed. */
+/* Copies 16 bytes to shared memory: `bytes` of them come from global memory, the rest are 0; both addresses are
+ * aligned. They are ready after each copying thread has waited for their group, and after a barrier. */
 __device__ __forceinline__ void tk_copy_async(void *shared, const void *global, int bytes) {
     TK_SM_80(asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(tk_shared_address(shared)), "l"(global),
                           "r"(bytes)

@@ -1,5 +1,5 @@
 /* walk.cuh: where the operands of element i lie: an index taken apart along dims, and put together with each operand's
- * strides. Divisions by dims are products with what the host prepares, of 32 bits for up to 2^31 items. */
+ * strides. Divisions by dims are products with numbers that the host prepares, of 32 bits for up to 2^31 items. */
 #ifndef TK_WALK_CUH
 #define TK_WALK_CUH
 #include "device.cuh"
@@ -71,8 +71,8 @@ static __device__ __forceinline__ tk_spots<K> tk_spots_of(const tk_walk<K, RANK>
     return spots;
 }
 
-/* Over packs of N elements, which lie in the last dim: its size, and strides but 0 of all other dims, are multiples of
- * N, or it is the only one, and count % N elements stay. */
+/* Over packs of N elements of the last dim. Its size, and strides but 0 of all other dims, are multiples of N; or it is
+ * the only dim, and count % N elements remain. */
 template <int K, int RANK = TK_MAX_RANK>
 static inline tk_walk<K, RANK> tk_walk_of(int rank, const int64_t *dims, const int64_t *const strides[K], int N = 1) {
     tk_walk<K, RANK> walk = {};

@@ -56,7 +56,7 @@ TK_INLINE void tk_lu_swap(tk_lu *lu, int64_t k, int64_t row, int64_t col) {
     lu->sign = (row != k) != (col != k) ? -lu->sign : lu->sign;
 }
 
-/* The largest element left is the next pivot. Where it is 0, so is all that is left. */
+/* The largest element left is the next pivot. If it is 0, all other elements left are 0, too. */
 TK_INLINE void tk_lu_factor(tk_lu *lu) {
     const int64_t n = lu->n;
     for (int64_t i = 0; i < n; i++)

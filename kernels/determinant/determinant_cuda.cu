@@ -1,4 +1,4 @@
-/* determinant_cuda.cu: determinants on a CUDA device: a thread has a matrix, which models have few and small of. */
+/* determinant_cuda.cu: determinants on a CUDA device: a thread has a matrix, since models have few and small ones. */
 #include "../cuda/device.cuh"
 extern "C" {
 #include "determinant.h"

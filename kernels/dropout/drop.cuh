@@ -1,5 +1,5 @@
-/* drop.cuh: what CUDA kernels that drop elements read of a ratio and a seed, and which of the elements of one block of
- * the draw are kept: by dropout_math.h and philox.h, like the CPU's. */
+/* drop.cuh: dropout in CUDA kernels: its ratio and seed, and the kept elements of one block of the draw, by
+ * dropout_math.h and philox.h like the CPU's. */
 #ifndef TK_DROP_CUH
 #define TK_DROP_CUH
 #include "../cuda/device.cuh"
@@ -7,14 +7,14 @@ extern "C" {
 #include "dropout_math.h"
 }
 
-/* T: the type that elements are computed in. */
+/* T: the type of computation. */
 template <class T> struct tk_drop {
     uint32_t threshold;
-    T keep, share; /* what kept elements are divided by; 1 / that */
+    T keep, share; /* the divisor of kept elements; 1 / that */
     tk_draw draw;
 };
 
-/* The ratio and the threshold of it; TK_BAD_VALUE where it is none, and some threshold. */
+/* The ratio and its threshold; TK_BAD_VALUE and an undefined threshold where it is no ratio. */
 template <class T> __device__ __forceinline__ tk_drop<T> tk_drop_ratio(tk_number number, tk_fault_place fault) {
     const double ratio = tk_device_number(number);
     if (!(ratio >= 0 && ratio < 1))
@@ -29,7 +29,7 @@ __device__ __forceinline__ tk_drop<T> tk_drop_of(tk_number ratio, tk_seed seed, 
     return drop;
 }
 
-/* Whether element i of the block is kept whose words these are: the high half is compared where it stands. */
+/* Whether element i of the block with these words is kept: the high half is compared in place. */
 template <class T>
 __device__ __forceinline__ bool tk_is_drawn(const tk_drop<T> &drop, const uint32_t words[TK_WORDS], int i) {
     return i % 2 ? words[i / 2] >= drop.threshold << 16 : (words[i / 2] & 0xffff) >= drop.threshold;

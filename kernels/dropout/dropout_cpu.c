@@ -8,18 +8,18 @@
 #include <string.h>
 
 #define BLOCKS 64                      /* counters at a time */
-#define BATCH 16                       /* of which as many are drawn at least, so that vectors have no rest */
+#define BATCH 16                       /* drawn at least, so that vectors have no rest */
 #define DRAWN (2 * TK_HALVES * BLOCKS) /* elements at a time */
 
 #define GRAIN (16 * DRAWN)
 
 typedef struct dropout_ctx {
     void *out;
-    uint8_t *mask; /* written; read where there is nothing to draw */
+    uint8_t *mask; /* written; read where nothing is drawn */
     const void *inp;
     uint32_t threshold;
     double keep;
-    const tk_draw *draw; /* NULL: mask says what is kept */
+    const tk_draw *draw; /* NULL: mask marks kept elements */
     tk_dtype dtype;
 } dropout_ctx;
 
@@ -89,7 +89,7 @@ TK_VECTOR static void drop_f64(double *out, const double *inp, const uint8_t *ke
         out[i] = tk_dropped_f64(inp[i], keep, kept[i]);
 }
 
-/* A loop of its own: in one loop with the conversions the compiler makes no vector code of it. */
+/* A separate loop: together with the conversions the compiler does not vectorize it. */
 static void drop_half(uint16_t *out, const uint16_t *inp, const uint8_t *kept, int64_t n, float keep, tk_dtype dtype) {
     float x[DRAWN];
     tk_widen(x, inp, n, dtype);

@@ -1,5 +1,5 @@
-/* dropout_device.cuh: on the device, which elements of a pack are kept, and what becomes of them: for the kernels of
- * dropout, and those that drop between two other things. */
+/* dropout_device.cuh: on the device, which elements of a pack are kept, and their results: for the kernels of dropout,
+ * and for other kernels with a dropout inside. */
 #ifndef TK_DROPOUT_DEVICE_CUH
 #define TK_DROPOUT_DEVICE_CUH
 #include "../cuda/fast_math.cuh"
@@ -7,7 +7,7 @@ extern "C" {
 #include "dropout_math.h"
 }
 
-/* What divides kept elements: of 16 bits by a product that has the quotient's bits, of others as dropout_math.h does.
+/* Divides kept elements: those of 16 bits by a product with the quotient's bits, others as dropout_math.h does.
  */
 template <class S> struct tk_keeping {
     float keep, inverse;

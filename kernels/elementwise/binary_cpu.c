@@ -1,4 +1,4 @@
-/* binary_cpu.c: the binary ops compiled for every element type, found by name, and run over what broadcasting leaves.
+/* binary_cpu.c: the binary ops compiled for every element type, found by name, and run over the loops of broadcasting.
  */
 #include "../common/element.h"
 #include "../common/functions.h"

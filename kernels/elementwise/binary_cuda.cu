@@ -1,6 +1,6 @@
 /* binary_cuda.cu: the binary ops on a CUDA device, from the expressions of binary_ops.h. The four operations on floats
- * have kernels of their own, which go through packs of 16 bytes where the runs that broadcasting leaves are made of
- * such; the others share one kernel for each type, which is told the op and goes element by element. */
+ * have kernels of their own, which go through packs of 16 bytes if the runs of broadcasting consist of whole packs; the
+ * others share one kernel for each type, which gets the op as an argument and goes element by element. */
 #include "../cuda/walk.cuh"
 extern "C" {
 #include "../common/functions.h"

@@ -7,7 +7,7 @@
 #include "../common/types.h"
 #include "../pointwise/pointwise.h"
 
-/* What a link makes of x, the result so far, and o, its operand. */
+/* The result of a link from x, the result so far, and o, its operand. */
 typedef enum tk_link_op {
     TK_LINK_ADD,            /* x + o */
     TK_LINK_SUB,            /* x - o; other way round: o - x */
@@ -35,15 +35,15 @@ typedef struct tk_link {
     double alpha;    /* of the row */
     tk_number ratio; /* of dropout */
     tk_seed seed;
-    uint8_t *mask; /* of dropout: where the draw goes, or NULL */
-    void *store;   /* where the link's result goes; NULL: to the next link alone */
+    uint8_t *mask; /* of dropout: where the drawn mask is stored, or NULL */
+    void *store;   /* where the link's result is stored; NULL: only the next link reads it */
 } tk_link;
 
 #define TK_CHAIN_LINKS 8
 
-/* first [n]; results of links [n] each, which may lie over operands of their size, first among them, that no link
- * behind reads: an element is read before one at its place is written. Any float type. TK_BAD_VALUE for a ratio outside
- * of [0, 1). */
+/* first [n]; results of links [n] each, which may lie over operands of their size, also first, that no later link
+ * reads: an element is read before one at its place is written. Any float type. TK_BAD_VALUE for a ratio outside of [0,
+ * 1). */
 typedef struct tk_chain {
     const void *first;
     int64_t n;

@@ -18,7 +18,7 @@ __device__ __forceinline__ int64_t place_of(const tk_link &link, int64_t i, bool
     return i / link.inner % link.period;
 }
 
-/* N elements of a link's operand from element i on, of which there are `left`. */
+/* N elements of a link's operand from element i on; `left` of them exist. */
 template <class S, int N>
 __device__ __forceinline__ tk_pack<S, N> load(const tk_link &link, int64_t i, int left, bool packed, bool quick) {
     const S *operand = (const S *)link.operand;
@@ -32,7 +32,7 @@ __device__ __forceinline__ tk_pack<S, N> load(const tk_link &link, int64_t i, in
     return pack;
 }
 
-/* Two numbers to one: all but sums, dropout, POINTWISE and what has no operand. */
+/* Two numbers to one: all but sums, dropout, POINTWISE and links without an operand. */
 template <class T> __device__ __forceinline__ T joined(tk_link_op op, T a, T b) {
     return op == TK_LINK_SUB ? a - b : op == TK_LINK_MUL ? a * b : a / b;
 }

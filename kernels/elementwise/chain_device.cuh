@@ -1,6 +1,6 @@
-/* chain_device.cuh: what links of a chain do to packs of elements in registers: for the kernel of chains, and for those
- * that have a chain before or behind what they compute (norm/row_links.cuh). Formulas are those of the ops' own
- * kernels, and results are rounded where theirs are. */
+/* chain_device.cuh: links of a chain on packs of elements in registers: for the kernel of chains, and for kernels with
+ * a chain before or after their own work (norm/row_links.cuh). Formulas are those of the ops' own kernels, and results
+ * are rounded where theirs are. */
 #ifndef TK_CHAIN_DEVICE_CUH
 #define TK_CHAIN_DEVICE_CUH
 #include "../dropout/dropout_device.cuh"
@@ -8,8 +8,8 @@ extern "C" {
 #include "chain.h"
 }
 
-/* a + b, element by element; of 16 bits two at a time, rounded once: what rounding to float and then to 16 bits gives,
- * for float has twice their digits and two more (S. Figueroa, "When is double rounding innocuous?", 1995). */
+/* a + b, element by element; of 16 bits two at a time, rounded once: the same as rounding to float and then to 16 bits,
+ * since float has twice their digits and two more (S. Figueroa, "When is double rounding innocuous?", 1995). */
 template <class S> __device__ __forceinline__ void tk_add_two(S *sum, const S *a, const S *b) {
     sum[0] = tk_element_of<S>(tk_number_of(a[0]) + tk_number_of(b[0]));
     sum[1] = tk_element_of<S>(tk_number_of(a[1]) + tk_number_of(b[1]));
@@ -35,7 +35,7 @@ __device__ __forceinline__ tk_pack<S, N> tk_sum_of(const tk_pack<S, N> &a, const
     return sum;
 }
 
-/* What a link of dropout does to all elements alike. */
+/* The settings of a dropout link, the same for all elements. */
 template <class S> struct tk_dropping {
     bool good;    /* the ratio is one */
     tk_draw draw; /* of a link that draws */
@@ -51,8 +51,8 @@ template <class S> __device__ __forceinline__ tk_dropping<S> tk_dropping_of(cons
     return {good, draw, tk_drop_threshold(ratio), tk_keeping<S>(1 - ratio)};
 }
 
-/* Elements i and following, of which there are `left`, by a draw or a mask. packed: all N are there, and masks may be
- * read and written N bytes at a time. */
+/* Elements from i on, of which `left` exist, by a draw or a mask. packed: all N are there, and masks may be read and
+ * written N bytes at a time. */
 template <class S, int N>
 __device__ __forceinline__ void tk_link_drop(tk_pack<S, N> &x, const tk_link &link, const tk_dropping<S> &dropping,
                                              int64_t i, int left, bool packed) {

@@ -1,8 +1,8 @@
 /* elementwise.h: ops that compute each result element from the elements at its place (ONNX: Math, Logical and
- * Activation operators). Unary kernels run over contiguous elements; binary kernels over the runs that broadcasting
- * leaves (common/broadcast.h), in four variants: each operand contiguous or a single element. Results may
+ * Activation operators). Unary kernels run over contiguous elements; binary kernels over the runs of broadcasting
+ * (common/broadcast.h), in four variants: each operand contiguous or a single element. Results may
  * be written over an operand of the same type. Integer arithmetic wraps; a division by zero gives 0. 16-bit types use
- * float's kernels: a block of operands is widened and stays in the nearest cache, and its results are rounded. */
+ * float's kernels: a block of operands is widened and stays in the first-level cache, and its results are rounded. */
 #ifndef TK_ELEMENTWISE_H
 #define TK_ELEMENTWISE_H
 #include "../common/broadcast.h"
@@ -42,7 +42,7 @@ double tk_binary_ref(const char *op, double a, double b); /* floats, and integer
  * exponent. Integer powers wrap. */
 bool tk_pow_has(tk_dtype base, tk_dtype exponent);
 
-/* clip: out = min(max(inp, *low), *high); NULL: no bound. low > high gives *high. Not a number stays. */
+/* clip: out = min(max(inp, *low), *high); NULL: no bound. low > high gives *high. NaN stays NaN. */
 bool tk_clip_has(tk_dtype dtype);
 
 /* clang-format off */

@@ -1,6 +1,6 @@
-/* op_list.cuh: a list of unary_ops.h or binary_ops.h as members of a type, which says by T (and U) what elements are
- * computed in: the ops' numbers, their names, and their results by number, of T's type and 0 or 1. A number that is
- * known at compile time leaves one expression. */
+/* op_list.cuh: a list of unary_ops.h or binary_ops.h as members of a type, whose T (and U) are the type of computation:
+ * the ops' numbers, their names, and their results by number, of T's type and 0 or 1. A number that is known at compile
+ * time leaves one expression. */
 #ifndef TK_OP_LIST_CUH
 #define TK_OP_LIST_CUH
 #include "../cuda/device.cuh"

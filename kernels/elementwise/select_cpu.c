@@ -77,7 +77,7 @@ typedef struct clip_ctx {
     K(TK_I64, i64) K(TK_U8, u8) K(TK_U16, u16) K(TK_U32, u32) K(TK_U64, u64)
 /* clang-format on */
 
-/* A missing bound is one that changes nothing: the other bound's loop does not run then. */
+/* A missing bound changes nothing: only the other bound's loop runs. */
 #define CLIP(D, X)                                                                                                     \
     TK_VECTOR static void clip_##X(void *out_, const void *inp_, const void *low, const void *high, int64_t n) {       \
         tk_stored_##X *out = out_;                                                                                     \

@@ -1,6 +1,6 @@
 /* unary_cuda.cu: the unary ops on a CUDA device, from the expressions of unary_ops.h. Ops of training steps have a
- * kernel each, which goes through packs of 16 bytes; the others share one kernel for each type, which is told the op
- * and goes element by element. */
+ * kernel each, which goes through packs of 16 bytes; the others share one kernel for each type, which gets the op as an
+ * argument and goes element by element. */
 #include "../cuda/fast_math.cuh"
 extern "C" {
 #include "elementwise.h"

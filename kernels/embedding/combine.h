@@ -1,4 +1,4 @@
-/* combine.h: how an update combines with the element that it meets, by type; the scatters share it. */
+/* combine.h: how an update combines with its element, by type; the scatters share it. */
 #ifndef TK_COMBINE_H
 #define TK_COMBINE_H
 #include "../common/vector.h"

@@ -11,7 +11,7 @@ typedef struct tk_indices {
     tk_dtype dtype; /* TK_I32 or TK_I64 */
 } tk_indices;
 
-/* What is done with an update that meets an element. */
+/* How an update combines with its element. */
 typedef enum tk_scatter_kind { TK_PUT, TK_ADD, TK_MUL, TK_MIN, TK_MAX } tk_scatter_kind;
 
 /* Tuples of `depth` indices into the dims after the batch dims. indices: [batch, n, depth]; out: [batch, n, inner];

@@ -1,5 +1,5 @@
 /* gather_cuda.cu: elements and rows picked by index, rows by units of up to 16 bytes; and the writes to a cache. An
- * index that is out of range is a fault, and what it picks is not written. */
+ * index out of range is a fault, and its element is not written. */
 #include "../cuda/device_units.cuh"
 #include "../cuda/walk.cuh"
 extern "C" {

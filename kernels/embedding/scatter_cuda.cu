@@ -16,7 +16,7 @@ enum { THREADS = 256, STRETCH = 128, AT_ONCE = 8 };
 
 /* --- the order ------------------------------------------------------------------------------------ */
 
-/* Pairs of row and position; of an index that is out of range the row is `axis`, behind all others. */
+/* Pairs of row and position; for an index out of range the row is `axis`, after all others. */
 __global__ void __launch_bounds__(THREADS)
     row_keys(tk_pairs pairs, tk_indices indices, int64_t n, int64_t axis, tk_fault_place fault) {
     TK_FOR_EACH(i, n) {
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Integers wrap; not a number wins in Min and Max. */
+/* Integers wrap; NaN wins in Min and Max. */
 template <class S> struct wide_of { typedef uint64_t type; };
 template <> struct wide_of<float> { typedef float type; };
 template <> struct wide_of<double> { typedef double type; };
@@ -241,7 +241,7 @@ __device__ __forceinline__ int64_t stretch_of(int64_t slot, const int64_t *begin
     return at;
 }
 
-/* For a fourth block of a multiprocessor at a time the compiler would spill. */
+/* With a fourth block on a multiprocessor at a time the compiler would spill registers. */
 template <class S, int N> __global__ void __launch_bounds__(THREADS, 3) sum_stretches(rows_sum<S> s, int64_t count) {
     TK_FOR_EACH(i, count) {
         int64_t slot = i, end = 0;

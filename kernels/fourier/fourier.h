@@ -13,10 +13,10 @@ enum { TK_DFT_RADIX = 13, TK_DFT_FACTORS = 64 };
  */
 typedef struct tk_dft_shape {
     int64_t outer, inner, frames, across, step;
-    int64_t n, n_inp, n_out; /* the length; numbers read (those behind are 0) and written of a lane, none above n */
+    int64_t n, n_inp, n_out; /* the length; numbers read (those after them are 0) and written of a lane, none above n */
     int inp_parts, out_parts;
     bool inverse; /* conjugate roots, over n */
-    bool half;    /* the operand is the first half of what is conjugate to itself from the end */
+    bool half;    /* the operand is the first half of a sequence that is its own conjugate when reversed */
     /* Passes of a transform of `length`, which is n, or for Bluestein's way a power of two from 2 n - 1 on. */
     int64_t length;
     int n_factors;
@@ -33,8 +33,8 @@ void tk_dft_tables(const tk_dft_shape *d, double *out_roots, double *out_chirp, 
 
 /* clang-format off */
 #define TK_FOURIER_KERNELS(K) \
-    /* window: of the operand's type, [n_inp]: what its numbers are multiplied by; or NULL. Any float type. \
-     * workspace: tk_dft_workspace bytes */ \
+    /* window: of the operand's type, [n_inp]: factors of its numbers; or NULL. Any float type. workspace: \
+     * tk_dft_workspace bytes */ \
     K(dft, (tk_queue *q, void *out, const void *inp, const void *window, const tk_dft_shape *d, tk_dtype dtype, \
       void *workspace), (q, out, inp, window, d, dtype, workspace))
 #define TK_FOURIER_WORKSPACES(W) \

@@ -9,7 +9,7 @@
 
 /* --- plans ------------------------------------------------------------------------------------ */
 
-/* Factors of n up to the radix, 4 before 2; what is left of n. */
+/* Factors of n up to the radix, 4 before 2; returns the rest of n. */
 static int64_t take_factors(tk_dft_shape *d, int64_t n) {
     static const int primes[] = {4, 2, 3, 5, 7, 11, 13};
     d->n_factors = 0;

@@ -1,4 +1,4 @@
-/* fourier_pass.h: what a transform is made of, for the CPU and for CUDA: numbers are pairs of doubles. */
+/* fourier_pass.h: the steps of a transform, for the CPU and for CUDA: numbers are pairs of doubles. */
 #ifndef TK_FOURIER_PASS_H
 #define TK_FOURIER_PASS_H
 #include "fourier.h"

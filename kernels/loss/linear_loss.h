@@ -1,8 +1,8 @@
 /* linear_loss.h: the last product of a classifier and its softmax cross-entropy in one walk over chunks of rows, so
  * that scores, their logarithms and their gradient never exist as a whole. Gradients come with the loss in the same
- * walk: a chunk's scores are made, turned into the loss and into the scores' gradient where they lie, and multiplied
- * into the gradients of the operands. (Liger Kernel, Hsu et al. 2024, arXiv:2410.10989, section 3.2; Cut Cross-Entropy,
- * Wijmans et al., ICLR 2025, does the same by blocks of classes as well, and makes the scores twice for it.)
+ * walk: a chunk's scores are computed, turned in place into the loss and the scores' gradient, and multiplied into the
+ * gradients of the operands. (Liger Kernel, Hsu et al. 2024, arXiv:2410.10989, section 3.2; Cut Cross-Entropy, Wijmans
+ * et al., ICLR 2025, does the same by blocks of classes as well, and computes the scores twice for it.)
  *
  * z = X op(W) + B; with weights w (1 where there are none), e the smoothing, C classes, y the row's label:
  *   loss of a row = share w[y] (lse - z[y]) + e / C sum of w[c] (lse - z[c]) + square lse^2,  lse = log sum exp(z)
@@ -30,7 +30,7 @@ typedef struct tk_linear_loss_operands {
 } tk_linear_loss_operands;
 
 /* loss [1] or [rows] of loss_dtype; the gradients of x, w and b times dloss, each of which may be NULL; dx may be x.
- * Rows that are ignored get a gradient of 0, and what they hold is not looked at. */
+ * Ignored rows get a gradient of 0, and their elements are not read. */
 typedef struct tk_linear_loss_results {
     void *loss, *dx, *dw, *db;
 } tk_linear_loss_results;

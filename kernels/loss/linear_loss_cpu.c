@@ -10,8 +10,8 @@
 
 #define CHUNK_BYTES ((int64_t)32 << 20) /* of scores */
 
-/* As many rows as a chunk may have by its bytes, and no more than would make it larger than W: the gradient of W is
- * there anyway, and what is small stays small. Even parts. */
+/* As many rows as the bytes of a chunk allow, but no chunk larger than W: the gradient of W takes that memory anyway,
+ * and small problems stay small. Even parts. */
 int64_t tk_linear_loss_chunk(const tk_linear_loss *s) {
     int64_t row = s->classes * (int64_t)tk_size(tk_wide(s->dtype)), most = row > 0 ? CHUNK_BYTES / row : s->rows;
     most = most < s->hidden ? most : s->hidden;
@@ -61,7 +61,7 @@ typedef struct walk {
     bool has_gradient;
     const void *weights, *bias; /* in the type to compute in; NULL: there are none */
     double weight_sum;          /* of all classes */
-    double scale;               /* of all gradients: what is left of dloss and of the mean's divisor */
+    double scale;               /* of all gradients: dloss over the mean's divisor */
     char *scores;               /* [chunk, classes]; of 16 bits, their gradient lies at the begin of each row */
     void *gathered;             /* [chunk, hidden] */
     int64_t *rows;              /* the chunk's, by number */
@@ -69,7 +69,7 @@ typedef struct walk {
     void *dw; /* where the gradient of W is added up */
     void *products;
     int64_t count; /* rows of the chunk */
-    bool begun;    /* a chunk went before */
+    bool begun;    /* this is not the first chunk */
 } walk;
 
 #define T float
@@ -166,7 +166,7 @@ static void multiply(const walk *w, tk_linear_loss_role which, void *out, const 
     tk_product_run(w->q, out, a, b, &p, w->shape->dtype, w->products);
 }
 
-/* The chunk's rows of x: where they are, or gathered where others lie between them. */
+/* The chunk's rows of x: in place, or gathered where other rows lie between them. */
 static const void *gather(const walk *w) {
     int64_t first = w->rows[0];
     if (w->rows[w->count - 1] - first == w->count - 1)
@@ -233,7 +233,7 @@ static double walk_rows(walk *w) {
 
 /* --- before and after ------------------------------------------------------------------------- */
 
-/* What a mean divides by: the weights of the labels that count, of which there are *out_kept. */
+/* The divisor of a mean: the sum of the weights of labels that count; *out_kept is their number. */
 static tk_status add_labels(const walk *w, double *out_weights, int64_t *out_kept) {
     *out_weights = 0;
     *out_kept = 0;

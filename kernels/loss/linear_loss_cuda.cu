@@ -1,7 +1,7 @@
 /* linear_loss_cuda.cu: the loss of linear_loss.h, chunk by chunk as on the CPU: scores by one product, their rows to
- * losses and gradients where they lie, and two products of these. The host knows no label: chunks are even ranges of
- * all rows, and a row that is ignored has a gradient of 0 and, for the gradient of W, an x of 0. What the gradients are
- * multiplied with, dloss over the divisor, is known on the device only as well, and comes in when they are rounded. */
+ * losses and gradients in place, and two products of these. The host knows no label: chunks are even ranges of all
+ * rows, and an ignored row has a gradient of 0 and, for the gradient of W, an x of 0. Only the device knows the
+ * gradients' factor, dloss over the divisor, too: gradients are multiplied by it when they are rounded. */
 #include "../softmax/softmax_device.cuh"
 extern "C" {
 #include "linear_loss.h"
@@ -13,7 +13,7 @@ TK_MATMUL_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
 
 enum { THREADS = TK_ROW_THREADS, EACH = 8 };
 
-/* What all rows have in common, found first. */
+/* Numbers that all rows share, computed first. */
 struct common_numbers {
     double divisor, scale, weight_sum; /* of the loss; of gradients; of all classes */
 };
@@ -57,7 +57,7 @@ template <class S> __device__ __forceinline__ int64_t label_of(const walk<S> &w,
                                                    : label;
 }
 
-/* One block: labels are checked, their weights added up, weights become those that are computed in. */
+/* One block: checks labels, adds up their weights, and converts weights to the type of computation. */
 template <class S> __global__ void __launch_bounds__(THREADS) find_common(walk<S> w) {
     __shared__ double parts[3 * THREADS / TK_WARP];
     double sums[3] = {0, 0, 0}; /* of the labels' weights, of labels, of all weights */
@@ -269,7 +269,7 @@ static size_t take(size_t *at, bool wanted, int64_t count, size_t size) {
     return begin;
 }
 
-/* Where dx is wanted is not known by the shape: there is room for it. */
+/* The shape does not say whether dx is wanted: there is always room for it. */
 static layout layout_of(const tk_linear_loss *s) {
     const size_t wide = tk_size(tk_wide(s->dtype)), size = tk_size(s->dtype);
     const int64_t chunk = tk_linear_loss_chunk(s);
@@ -287,7 +287,7 @@ static layout layout_of(const tk_linear_loss *s) {
     return l;
 }
 
-/* The product of a role; of x the gradient is of the type that is computed in. */
+/* The product of a role; the gradient of x has the type of computation. */
 static tk_product product_of(const tk_linear_loss *s, tk_linear_loss_role which, int64_t count) {
     tk_product p = tk_linear_loss_product(s, which, count);
     p.wide = tk_is_half(s->dtype);

@@ -26,8 +26,8 @@ TK_VECTOR static double TK_CAT(row_below, SUFFIX)(const T *z, const T *weights, 
     return total;
 }
 
-/* One row: its scores z become their gradient, and its loss comes back. `seed` is what the loss of the row is
- * multiplied with where nothing is reduced. */
+/* One row: its scores z become their gradient, and its loss comes back. `seed` is the factor of the row's loss where
+ * nothing is reduced. */
 static double TK_CAT(one_row, SUFFIX)(const walk *c, T *z, int64_t label, double seed) {
     const tk_linear_loss *s = c->shape;
     const T *weights = c->weights;

@@ -34,7 +34,7 @@ static double weight_sum(const tk_loss *s, const void *labels, const void *weigh
     return sum;
 }
 
-/* The element type of numbers that are no results: statistics, and losses before they are added up. */
+/* The element type of intermediate numbers: statistics, and losses before they are added up. */
 static tk_dtype wide_dtype(const tk_loss *s) { return tk_wide(s->dtype); }
 static tk_dtype each_dtype(const tk_loss *s) { return s->reduction == TK_LOSS_NONE ? s->dtype : wide_dtype(s); }
 
@@ -44,8 +44,8 @@ static double rounded(tk_dtype dtype, double x) {
     return tk_get(&cell, dtype, 0);
 }
 
-/* log_prob as tk_log_softmax would write it in the wide type, bit for bit: a loss is the same whether somebody wants
- * log_prob or not. */
+/* log_prob as tk_log_softmax would write it in the wide type, bit for bit: a loss is the same whether log_prob is
+ * wanted or not. */
 static double log_prob_of(const tk_loss *s, double score, double largest, double log_sum) {
     return rounded(wide_dtype(s), rounded(wide_dtype(s), score - largest) - log_sum);
 }
@@ -130,7 +130,7 @@ SCALED_EXP(f16, float, tk_expf)
 SCALED_EXP(bf16, float, tk_expf)
 
 /* One place: the column of its classes. An ignored label takes no part, even where the sum of all weights is 0 and the
- * share of the others is not finite. A row of log-probabilities is not a number as a whole or nowhere. */
+ * share of the others is not finite. A row of log-probabilities is NaN as a whole or nowhere. */
 static void grad_place(const grad_ctx *c, int64_t i) {
     const tk_loss *s = c->shape;
     int64_t label = tk_get_int(c->labels, s->label_dtype, i),

@@ -1,4 +1,4 @@
-/* loss_cuda.cu: the losses of classification. One walk over the scores gives log_prob and what it is at each place's
+/* loss_cuda.cu: the losses of classification. One walk over the scores gives log_prob and its value at each place's
  * label (log_softmax_cuda.cu); losses and weights of all places are then added up by at most 256 blocks, in double, and
  * these by one: the order of the sums depends on the shape only. The gradient is one walk, in packs across the ends of
  * rows where the axis is the last one. */
@@ -26,7 +26,7 @@ struct loss_sums {
 template <class S> struct loss_args {
     S *loss;                     /* of all places where nothing is reduced, else one number; NULL: a gradient's */
     const tk_math<S> *picked;    /* log_prob at the labels; NULL: */
-    const S *log_prob, *weights; /* it is here; each may be NULL */
+    const S *log_prob, *weights; /* they are here; each may be NULL */
     const S *dloss;              /* NULL: no gradient */
     const void *labels;
     loss_sums *parts; /* of each block */
@@ -111,8 +111,8 @@ template <class S> static void add_all(tk_queue *q, const loss_args<S> &c) {
 
 /* --- the gradient -------------------------------------------------------------------------------- */
 
-/* What the elements of one place have in common. The label is -1 where it is ignored: all of them are 0, but not a
- * number where log_prob is none. */
+/* Numbers that the elements of one place share. The label is -1 where it is ignored: all of them are 0, but NaN where
+ * log_prob is NaN. */
 template <class T> struct place_grad {
     int64_t label;
     T factor;
@@ -138,7 +138,7 @@ template <class S> __device__ __forceinline__ S grad_element(S log_prob, place_g
     return tk_element_of<S>((label == g.label ? less_one(x) : tk_softmax_exp<S>::of(x)) * g.factor);
 }
 
-/* A thread a pack of 16 bytes, or an element where memory is not aligned, whatever rows it belongs to. */
+/* A thread takes a pack of 16 bytes, or an element where memory is not aligned, across the ends of rows. */
 template <class S, int N> __device__ __forceinline__ void grad_pack(const loss_args<S> &c, S *out, int64_t first) {
     tk_pack<S, N> x = tk_load_pack<N>(c.log_prob + first);
     int64_t place = first / c.s.classes, label = first % c.s.classes;
@@ -188,7 +188,7 @@ static size_t parts_bytes(const tk_loss *s) { return blocks_of(s) * sizeof(loss_
 size_t tk_cuda_cross_entropy_workspace(const tk_loss *s) {
     return parts_bytes(s) + (size_t)places_of(s) * tk_size(tk_wide(s->dtype));
 }
-/* The parts, and the share behind them. */
+/* The parts, and the share after them. */
 size_t tk_cuda_cross_entropy_grad_workspace(const tk_loss *s) { return parts_bytes(s) + sizeof(double); }
 
 template <class S>

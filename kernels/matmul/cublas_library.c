@@ -1,6 +1,6 @@
-/* cublas_library.c: cuBLASLt as a library that is looked for while the program runs: its functions by name, declared by
- * its own header, then a handle and a workspace for each queue. It stays loaded when the last queue is closed: loading
- * takes 80 ms, and libraries of CUDA are not made to go. */
+/* cublas_library.c: loads cuBLASLt while the program runs: its functions by name, declared by its own header, then a
+ * handle and a workspace for each queue. It stays loaded when the last queue is closed: loading takes 80 ms, and
+ * libraries of CUDA are not made for unloading. */
 #include "../cuda/cuda_library.h"
 #include "cublas_queue.h"
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #ifndef TK_CUBLASLT
 #define TK_CUBLASLT "libcublasLt.so.13"
 #endif
-/* What NVIDIA recommends for Hopper, and more than enough for what came before. */
+/* NVIDIA's recommendation for Hopper, and more than enough for earlier devices. */
 #ifndef TK_CUBLAS_WORKSPACE
 #define TK_CUBLAS_WORKSPACE ((size_t)32 << 20)
 #endif

@@ -8,8 +8,8 @@
 
 /* --- problems ----------------------------------------------------------------------------------- */
 
-/* No address is looked at more closely: buffers of a plan begin at multiples of it, and wherever one lies, the
- * algorithm is the same. */
+/* The alignment that algorithms may assume at most: buffers of a plan begin at multiples of it, so the algorithm does
+ * not depend on addresses. */
 #define MOST_ALIGNED 64
 
 _Static_assert(sizeof(tk_cublas_problem) == 7 * sizeof(int64_t) + 10 * sizeof(int32_t), "no padding");
@@ -19,7 +19,7 @@ static int32_t alignment(const void *data, int64_t step, size_t size) {
     return (int32_t)(bits & -bits);
 }
 
-/* The leading dim of a matrix of `lines` lines as cuBLASLt wants it: of one line any will do. */
+/* The leading dim of a matrix of `lines` lines as cuBLASLt wants it: of one line any is valid. */
 static int64_t leading(int64_t ld, int64_t lines, int64_t width) { return lines == 1 && ld < width ? width : ld; }
 
 /* Columns of the library's results are our rows, so a bias of columns is one of its rows, and sums of our B are those
@@ -31,16 +31,16 @@ static cublasLtEpilogue_t epilogue_of(const tk_product *p) {
                                         : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* What an epilogue reads or writes: a bias, or sums; NULL: neither. */
+/* The vector that an epilogue reads or writes: a bias, or sums; NULL: neither. */
 static const void *vector_of(const tk_product *p) { return p->bias ? p->bias : p->sums_of ? p->sums : NULL; }
 
-/* Whether the library can do it: not for doubles. Its heuristic is told no alignment of the vector, and its kernels
- * take packs of 16 bytes. */
+/* Whether the library can do it: not for doubles. Its heuristic takes no alignment of the vector, and its kernels read
+ * packs of 16 bytes. */
 static bool takes_vector(const void *vector, tk_dtype dtype) {
     return !vector || (dtype != TK_F64 && (uintptr_t)vector % 16 == 0);
 }
 
-/* False: it is none for cuBLASLt, by what its header says. */
+/* False: cuBLASLt's header excludes it. */
 static bool to_problem(const tk_cuda *cuda, const void *out, const void *a, const void *b, const tk_product *p,
                        tk_dtype dtype, tk_cublas_problem *to) {
     const int64_t lines_a = p->trans_a ? p->k : p->m, width_a = p->trans_a ? p->m : p->k,
@@ -69,7 +69,7 @@ static bool to_problem(const tk_cuda *cuda, const void *out, const void *a, cons
            p->k <= INT32_MAX && p->batch <= INT32_MAX;
 }
 
-/* --- what was chosen ------------------------------------------------------------------------------ */
+/* --- chosen algorithms ---------------------------------------------------------------------------- */
 
 static uint32_t hash(const tk_cublas_problem *problem) {
     uint64_t words[sizeof *problem / sizeof(uint64_t)], h = 0;
@@ -188,8 +188,8 @@ static cublasStatus_t describe_matrices(const tk_cublaslt *lt, tk_cublas_solutio
     return describe_matrix(lt, &s->out, p->wide ? CUDA_R_32F : type, p->m, p->n, p->n, p->batch, p->m * p->n);
 }
 
-/* Sums that are split over k are put together in the type that is summed in, in a step of its own: what has 16 bits is
- * rounded once, and the order is fixed. */
+/* Sums that are split over k are added in the type of sums, in a step of its own: results of 16 bits are rounded once,
+ * and the order is fixed. */
 static cublasStatus_t describe_wishes(const tk_cublas *cublas, cublasLtMatmulPreference_t wishes,
                                       const tk_cublas_problem *p) {
     const tk_cublaslt *lt = &cublas->lt;
@@ -231,7 +231,7 @@ static cublasStatus_t solve(const tk_cublas *cublas, tk_cublas_solution *s, cons
     return status;
 }
 
-/* The library has nothing for the problem, here or at all; anything else is an error. */
+/* The library has no algorithm for the problem, on this device or at all; anything else is an error. */
 static bool is_refusal(cublasStatus_t status) {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH ||
            status == CUBLAS_STATUS_INVALID_VALUE;
@@ -243,7 +243,7 @@ static tk_cublas_solution *find(tk_cuda *cuda, const tk_cublas_problem *problem,
     tk_cublas_solution *s = known(cublas, problem);
     if (s)
         return s;
-    if (cuda->recording) { /* a plan's first run met all of its problems, and the library would not answer now */
+    if (cuda->recording) { /* a plan's first run met all of its problems, and the library may not be queried now */
         tk_cuda_note(cuda, cudaErrorStreamCaptureUnsupported, "a product that no run before had");
         return NULL;
     }

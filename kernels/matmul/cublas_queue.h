@@ -1,4 +1,4 @@
-/* cublas_queue.h: what cublas_library.c and cublas_product.c share: the library's functions, and what a queue keeps. */
+/* cublas_queue.h: cublas_library.c and cublas_product.c share the library's functions and a queue's state. */
 #ifndef TK_CUBLAS_QUEUE_H
 #define TK_CUBLAS_QUEUE_H
 #include "cublas.h"

@@ -1,14 +1,14 @@
-/* matmul.h: products of matrices, the part of a step that takes the time. MatMul, Gemm and most of Einsum are one
- * kernel: a batch of row-major products with leading dims and transposes. float goes to oneDNN's sgemm in tiles whose
- * size depends on the shape only, each tile by one thread: results do not depend on the number of threads. double and
- * integers take own loops, 16-bit types go through float, but bfloat16 goes to primitives (primitive.h) where the
+/* matmul.h: products of matrices, which take most of a step's time. MatMul, Gemm and most of Einsum are one kernel: a
+ * batch of row-major products with leading dims and transposes. float goes to oneDNN's sgemm in tiles whose size
+ * depends on the shape only, each tile by one thread: results do not depend on the number of threads. double and
+ * integers take own loops. 16-bit types go through float, but bfloat16 goes to primitives (primitive.h) where the
  * processor has instructions for it. docs/decisions/003-products.md and 005-16-bit.md have the measurements. */
 #ifndef TK_MATMUL_H
 #define TK_MATMUL_H
 #include "../common/broadcast.h"
 #include "../common/places.h"
 
-/* What a product makes besides: sums over k of an operand, as the gradient of a bias is one. */
+/* A second result of a product: sums over k of an operand, such as the gradient of a bias. */
 typedef enum tk_product_sums {
     TK_SUMS_NONE,
     TK_SUMS_OF_A, /* of each row of op(A): [m] */
@@ -25,13 +25,13 @@ typedef struct tk_product {
     double alpha, beta;    /* integers: 1, and 0 or 1 */
     bool wide;             /* of 16-bit types: out is of floats */
     const void *bias;      /* of floats of any type: [n] of out's type, added to every row, and beta is 0; or NULL */
-    /* What only nodes ai.tempo.Product have, which no CPU is given: */
-    const void *add;         /* like out: what beta is the factor of, in the place of out; or NULL */
+    /* Only nodes ai.tempo.Product have these; the CPU gets none: */
+    const void *add;         /* like out: replaces out as the matrix that beta multiplies; or NULL */
     tk_product_sums sums_of; /* of one item, without a bias */
     void *sums;              /* of the operands' type */
 } tk_product;
 
-/* How product_start puts the bias of a product on every row of out. */
+/* How product_start writes the bias of a product to every row of out. */
 static inline tk_bcast tk_product_rows(const tk_product *p) {
     const int64_t out[] = {p->batch * p->m, p->n};
     const tk_shape bias = {1, &p->n}, all = {2, out};
@@ -46,7 +46,7 @@ bool tk_product_has(tk_dtype dtype);
 #define TK_MATMUL_KERNELS(K) \
     K(product_run, (tk_queue *q, void *out, const void *a, const void *b, const tk_product *product, \
       tk_dtype dtype, void *workspace), (q, out, a, b, product, dtype, workspace)) \
-    /* out = beta c, broadcast; bc is of out and c: what Gemm adds its product to. Any float type; beta is 1 \
+    /* out = beta c, broadcast; bc is of out and c: Gemm adds its product to it. Any float type; beta is 1 \
      * for 16 bits. */ \
     K(product_start, (tk_queue *q, void *out, const void *c, double beta, const tk_bcast *bc, tk_dtype dtype), \
       (q, out, c, beta, bc, dtype))

@@ -59,7 +59,7 @@ tk_status tk_queue_ready(tk_queue *q) {
 
 /* --- 16-bit types ----------------------------------------------------------------------------- */
 
-#define HALF_K 512 /* summed at a time: what is widened stays in the second cache */
+#define HALF_K 512 /* summed at a time: widened elements stay in the second-level cache */
 #define PRIMITIVE_BYTES ((size_t)512 << 10)
 
 /* Elements of a thread's copies of a block of A, a block of B and a tile. */
@@ -74,7 +74,7 @@ static void widen_block(float *out, const uint16_t *inp, int64_t ld, int64_t row
         tk_widen(out + i * columns, inp + i * ld, columns, dtype);
 }
 
-/* Adds the tile to what beta leaves of the result, and rounds. */
+/* Adds the tile to beta times the result, and rounds. */
 static void put_tile(void *out, const float *sum, const tk_product *p, tile t, tk_dtype dtype) {
     int64_t columns = t.j1 - t.j0;
     float before[HALF_K];
@@ -204,11 +204,11 @@ static void product_range(void *ctx, tk_share share) {
                     : c->fn             ? c->fn(c->out, c->a, c->b, p, t)
                                         : half_tile(c->out, c->a, c->b, p, t, c->dtype, scratch);
         if (!good)
-            tk_fault(c->q, TK_NO_MEMORY); /* all else the library was asked before */
+            tk_fault(c->q, TK_NO_MEMORY); /* the library was asked before about everything else */
     }
 }
 
-/* Takes what the tiles need; *out_there false: not all of it is there, or some need more scratch. */
+/* Gets the primitives of the tiles; *out_there false: some are missing, or need more scratch. */
 static tk_status take_primitives(product_ctx *c, bool *out_there) {
     const tk_product *p = c->product;
     tk_status status = TK_OK;
@@ -267,8 +267,8 @@ static void scale_only(void *out, const tk_product *p, tk_dtype dtype) {
     }
 }
 
-/* Of a slot, for 16-bit types. What a primitive needs only the library knows, and only once it is made: those that
- * need more than blocks of floats and a bit are not taken. */
+/* Of a slot, for 16-bit types. Only the library knows a primitive's scratch, and only once the primitive is made:
+ * primitives that need more than blocks of floats and a bit are not used. */
 static size_t thread_bytes(const tk_product *p, tk_dtype dtype) {
     return half_elements(p, part(p->m, TK_SGEMM_ROWS), part(p->n, TK_SGEMM_COLUMNS)) * sizeof(float) +
            (tk_primitive_fast(dtype) ? PRIMITIVE_BYTES : 0);

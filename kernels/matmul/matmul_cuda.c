@@ -21,7 +21,7 @@ static tk_reduction reduction_of(const tk_product *p) {
     return r;
 }
 
-/* What the library computes in lies in the queue's own workspace. */
+/* The library's scratch lies in the queue's own workspace. */
 size_t tk_cuda_product_workspace(const tk_product *p, tk_dtype dtype, int slots) {
     (void)dtype, (void)slots;
     if (!p->sums_of)
@@ -36,7 +36,7 @@ static const void *moved(const void *data, tk_places *at, int64_t items, size_t 
     return at->at ? data : (const char *)data + items * at->step * (int64_t)size;
 }
 
-/* What the library does not do itself is done before: the bias goes on the rows, and sums are a reduction. */
+/* Work that the library does not support runs before: the bias is written to the rows, and sums are a reduction. */
 static void run_part(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype,
                      void *workspace) {
     tk_product product = *p;

@@ -1,5 +1,5 @@
 /* primitive_cpu.c: primitives of oneDNN by the form of their tile. The table has sets of a few places; where a set is
- * full, the primitive that was asked for longest ago, and is not in use, makes room. */
+ * full, the least recently used primitive that is not in use makes room. */
 #include "primitive.h"
 #ifdef TK_HAVE_DNNL
 #include "../common/parallel.h"
@@ -12,7 +12,7 @@
 
 enum { SETS = 128, PLACES = 8, WORDS = 9 };
 
-#define CODE_BYTES ((size_t)8 << 20) /* the library makes a primitive in so much, or crashes: 2 MiB were seen */
+#define CODE_BYTES ((size_t)8 << 20) /* the library needs as much to make a primitive, or crashes: 2 MiB were seen */
 
 typedef struct form_key {
     int64_t words[WORDS];
@@ -22,7 +22,7 @@ struct tk_primitive {
     form_key key;
     dnnl_primitive_t primitive;
     dnnl_memory_desc_t a, b, out, scratch;
-    int64_t users, asked; /* under the lock; when it was asked for last, in takes */
+    int64_t users, asked; /* under the lock; its last use, counted in takes */
     bool is_kept;         /* in the table; else it goes with its last user */
 };
 
@@ -31,7 +31,7 @@ static dnnl_engine_t engine; /* under the lock, and never destroyed: primitives 
 static tk_primitive *table[SETS][PLACES];
 static int64_t takes;
 
-/* A child of fork begins with nobody in the table. */
+/* A child of fork begins with no users in the table. */
 static void take_lock(void) { pthread_mutex_lock(&lock); }
 static void give_lock(void) { pthread_mutex_unlock(&lock); }
 static bool forks_know;
@@ -107,7 +107,7 @@ static void destroy(tk_primitive *p) {
     free(p);
 }
 
-/* One that knows one thread; the lock is held. */
+/* A primitive for one thread; the lock is held. */
 static tk_status create(const tk_tile_form *form, const form_key *key, tk_primitive **out_primitive) {
     tk_primitive *p = tk_has_room(CODE_BYTES) ? calloc(1, sizeof *p) : NULL;
     *out_primitive = NULL;

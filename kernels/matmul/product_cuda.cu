@@ -1,5 +1,5 @@
-/* product_cuda.cu: products by tiles in shared memory, of any type, for what cuBLASLt does not take; and what Gemm adds
- * its product to. */
+/* product_cuda.cu: products by tiles in shared memory, of any type, where cuBLASLt has no algorithm; and the addend of
+ * Gemm's product. */
 #include "../cuda/device.cuh"
 extern "C" {
 #include "matmul.h"
@@ -84,7 +84,7 @@ void tk_cuda_product_plain(tk_queue *q, void *out, const void *a, const void *b,
     }
 }
 
-/* --- what Gemm adds its product to ---------------------------------------------------------------- */
+/* --- the addend of Gemm's product ----------------------------------------------------------------- */
 
 enum { COPIES = 256 }; /* threads of a block */
 

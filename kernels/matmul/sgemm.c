@@ -1,5 +1,5 @@
-/* sgemm.c: oneDNN's sgemm, and what it needs to be fast. The library is column-major: it computes the transposed
- * product.
+/* sgemm.c: oneDNN's sgemm, with operands laid out so that it is fast. The library is column-major: it computes the
+ * transposed product.
  *
  * An operand whose lines belong to k, [k, n] or [k, m], is read a few columns at a time over many lines. Where lines
  * begin at multiples of 2 KiB, their beginnings share two sets of the first cache and a few of the second: the kernels
@@ -67,7 +67,7 @@ bool tk_sgemm_run(float *out, const float *a, const float *b, const tk_sgemm *p)
 
 /* --- code ------------------------------------------------------------------------------------- */
 
-#define CODE_BYTES ((size_t)24 << 20) /* of all code 17 MiB were seen, and 6 of what the first product makes */
+#define CODE_BYTES ((size_t)24 << 20) /* all code took 17 MiB, and the first product's 6 */
 
 /* A product of ones, m x n over k, is k. */
 static bool multiplies(int64_t m, int64_t n, int64_t k, bool trans_b) {
@@ -79,7 +79,7 @@ static bool multiplies(int64_t m, int64_t n, int64_t k, bool trans_b) {
     return tk_sgemm_run(out, ones, ones, &p) && out[(m - 1) * MOST + n - 1] == (float)k;
 }
 
-/* Where there is no room the library is not asked: a run would end before it comes to a product. */
+/* Without room the library is not tried: a run then fails before its first product. */
 static bool works;
 static void try_library(void) { works = !tk_has_room(CODE_BYTES) || multiplies(1, 1, 1, false); }
 
@@ -88,8 +88,8 @@ bool tk_sgemm_works(void) {
     return pthread_once(&tried, try_library) == 0 && works;
 }
 
-/* The library has three kinds of code for AVX-512: a row by a matrix, few columns, and all else. Each is made whole by
- * the first product that needs it. Where there is no memory for it, that product crashes. */
+/* The library has three kinds of code for AVX-512: a row by a matrix, few columns, and all else. The first product that
+ * needs a kind generates all of its code, and crashes without memory for it. */
 bool tk_sgemm_prepare(void) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static bool is_made;

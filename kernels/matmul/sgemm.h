@@ -14,11 +14,11 @@ typedef struct tk_sgemm {
     int64_t m, n, k, lda, ldb, ldo;
     float alpha, beta;
 } tk_sgemm;
-/* False: the library has failed, for it has no memory; the result is in part written. */
+/* False: the library has failed for lack of memory; the result is in part written. */
 bool tk_sgemm_run(float *out, const float *a, const float *b, const tk_sgemm *p);
 
-/* Whether this process can use the library: it makes code, and there are systems that let nobody do so (PR_SET_MDWE,
- * MemoryDenyWriteExecute, SELinux). Found out once; elsewhere own loops multiply. */
+/* Whether this process can use the library: it generates code, and some systems forbid that (PR_SET_MDWE,
+ * MemoryDenyWriteExecute, SELinux). Tried once; without the library own loops multiply. */
 bool tk_sgemm_works(void);
 
 /* Lets the library make all the code that products may ask for, 17 MiB and 60 ms. False: there is no memory for it. */

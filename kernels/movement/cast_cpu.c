@@ -102,7 +102,7 @@ static void cast_range(void *ctx, tk_share share) {
     }
 }
 
-/* Between float and 16 bits: what mixed precision does all the time. */
+/* Between float and 16 bits, the casts of mixed precision. */
 static void half_range(void *ctx, tk_share share) {
     const cast *c = ctx;
     if (c->to == TK_F32)

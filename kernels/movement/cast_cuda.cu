@@ -1,5 +1,5 @@
 /* cast_cuda.cu: Cast on a CUDA device. Pairs of types that training steps convert between have a kernel each, which
- * goes through packs of up to 16 bytes; all others share one, which is told the types. */
+ * goes through packs of up to 16 bytes; all others share one, which gets the types as arguments. */
 #include "../cuda/device.cuh"
 extern "C" {
 #include "cast.h"

@@ -1,5 +1,5 @@
-/* cast_math.h: floats as integers, the only place that converts them: cut towards zero; what does not fit becomes the
- * nearest that does, NaN 0. The limits are powers of two, which doubles hold exactly: comparing before converting keeps
+/* cast_math.h: floats as integers, the only place that converts them: cut towards zero; numbers out of range become the
+ * nearest in range, NaN 0. The limits are powers of two, which doubles hold exactly: comparing before converting keeps
  * the conversion defined. */
 #ifndef TK_CAST_MATH_H
 #define TK_CAST_MATH_H

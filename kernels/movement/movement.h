@@ -44,7 +44,7 @@ typedef struct tk_reverse_dims {
     /* out[i] = *value, n elements; value is the host's. */ \
     K(fill, (tk_queue *q, void *out, const void *value, int64_t n, size_t element), (q, out, value, n, element)) \
     /* Pad in every mode: out[i0, i1, ...] = inp[map0[i0], map1[i1], ...], or *value (NULL: 0) where a map says -1. \
-     * out: out_dims; inp: inp_dims; maps: the maps of all dims, [out_dims[0]], [out_dims[1]], ..., one behind the \
+     * out: out_dims; inp: inp_dims; maps: the maps of all dims, [out_dims[0]], [out_dims[1]], ..., one after the \
      * other */ \
     K(pad, (tk_queue *q, void *out, const void *inp, const void *value, int rank, const int64_t *out_dims, \
       const int64_t *inp_dims, const int64_t *maps, size_t element), \
@@ -53,8 +53,8 @@ typedef struct tk_reverse_dims {
      * rows, cols]; out may be inp */ \
     K(trilu, (tk_queue *q, void *out, const void *inp, int64_t n, int64_t rows, int64_t cols, const int64_t *k, \
       bool upper, size_t element), (q, out, inp, n, rows, cols, k, upper, element)) \
-    /* TK_BAD_VALUE unless each of n sizes is 1 or the dim at its place: what an Expand target must be that was not \
-     * known when its result's shape was. */ \
+    /* TK_BAD_VALUE unless each of n sizes is 1 or the dim at its place: checks an Expand target that was not known \
+     * when its result's shape was. */ \
     K(check_sizes, (tk_queue *q, const int64_t *sizes, int64_t n, const int64_t *dims), (q, sizes, n, dims)) \
     K(reverse_sequence, (tk_queue *q, void *out, const void *inp, const int64_t *lens, \
       const tk_reverse_dims *dims, size_t element), (q, out, inp, lens, dims, element))

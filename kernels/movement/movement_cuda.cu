@@ -49,7 +49,7 @@ void tk_cuda_fill(tk_queue *q, void *out, const void *value, int64_t n, size_t e
 
 namespace {
 
-/* strides of `walk`: the input's. maps: as tk_pad has them, one behind the other. */
+/* strides of `walk`: the input's. maps: as tk_pad has them, one after the other. */
 template <class S>
 __global__ void __launch_bounds__(THREADS)
     pad(S *out, const S *inp, const S *value, const int64_t *maps, const __grid_constant__ tk_walk<1> walk) {
@@ -121,7 +121,7 @@ void tk_cuda_trilu(tk_queue *q, void *out, const void *inp, int64_t n, int64_t r
                            tk_divisor_of(rows), tk_divisor_of(cols), k, upper))
 }
 
-/* --- what an Expand target must be -------------------------------------------------------------- */
+/* --- the check of an Expand target -------------------------------------------------------------- */
 
 namespace {
 

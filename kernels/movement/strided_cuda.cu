@@ -12,7 +12,7 @@ namespace {
 enum { THREADS = 256, TILE = 32, ROWS = THREADS / TILE, PAIRS = 32, PAIR_TILE = 2 * PAIRS };
 typedef tk_walk<2, TK_STRIDED_RANK> box_walk; /* of out and inp */
 
-/* `rest`: elements of a single row behind its packs. */
+/* `rest`: elements of a single row after its packs. */
 template <class S, int N>
 __global__ void __launch_bounds__(THREADS)
     copy_box(S *out, const S *inp, const __grid_constant__ box_walk walk, int64_t rest) {

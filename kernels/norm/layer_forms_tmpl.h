@@ -1,5 +1,5 @@
 /* layer_forms_tmpl.h: x [rows, n] -> xhat -> y [rows, n]; dy [rows, n] -> dx [rows, n], dscale, dbias [n].
- * Normalizations of rows and their gradients, in each of the forms of what was saved, for one element type. Set before
+ * Normalizations of rows and their gradients, for each saved operand (x, x-hat or y) and one element type. Set before
  * including: T, SUFFIX. */
 #include "layer_tmpl.h"
 

@@ -10,7 +10,7 @@
 
 #define LANES 32
 
-/* Channels that keep x-hat beside y, and where; kept NULL: it is not y that is kept. */
+/* Channels that keep x-hat beside y, and where; kept NULL: the forward pass kept another operand than y. */
 typedef struct side_copies {
     const int32_t *channels;
     void *kept;
@@ -24,7 +24,7 @@ typedef struct norm_ctx {
     int64_t chunks, chunk_rows;
     double *partial; /* [chunks, 2, n] */
     side_copies sides;
-    void *recovered; /* [chunks, n], of what is computed in: x-hat from y */
+    void *recovered; /* [chunks, n], of the type of computation: x-hat from y */
 } norm_ctx;
 
 #define TEMPLATE "../norm/layer_forms_tmpl.h"
@@ -45,7 +45,7 @@ void tk_scale_bias(tk_queue *q, void *out, const void *xhat, const void *scale, 
     tk_parallel_for(q, s->rows, row_grain(s->n), TK_OF_FLOAT(s->dtype, affine_rows), &c);
 }
 
-/* Channels whose x-hat y does not give again, in order, then -1. False, and a fault, where they are too many. */
+/* Channels whose x-hat cannot be recomputed from y, in order, then -1. False, and a fault, where they are too many. */
 static bool list_sides(tk_queue *q, int32_t *channels, const void *scale, const void *bias, const tk_norm_sides *sides,
                        const tk_norm_rows *s) {
     int64_t used = 0;
@@ -104,11 +104,12 @@ static void grad(tk_queue *q, const tk_norm_rows *s, norm_ctx c, tk_range_fn chu
     c.chunk_rows = rows_of_chunk(s->rows);
     c.partial = c.dscale || c.dbias ? workspace : NULL;
     tk_parallel_for(q, c.chunks, 1, chunks, &c);
-    if (c.dscale || c.dbias) /* also of no rows, whose workspace is none: they are 0 */
+    if (c.dscale || c.dbias) /* also without rows, which have no workspace: they are 0 */
         tk_parallel_for(q, 2 * s->n, TK_GRAIN / 8, grad_join, &c);
 }
 
-/* Statistics and side copies are written by one kernel and read by the other: norm_ctx has one field for both. */
+/* Statistics and copies of side channels are written by one kernel and read by the other: norm_ctx has one field for
+ * both. */
 static void *as_field(const void *statistic) {
     union {
         const void *in;

@@ -51,7 +51,7 @@ TK_VECTOR static void TK_CAT(emit, SUFFIX)(S *out, S *xhat, const S *x, const S 
             out[i] = SCALED(XHAT(i), i);
 }
 
-/* x-hat of the channels whose x-hat `out` does not give again, as it is stored; 0 in places that none needs. */
+/* x-hat, as stored, of the channels whose x-hat cannot be recomputed from `out`; 0 in unused places. */
 static void TK_CAT(keep_sides, SUFFIX)(S *kept, const S *x, const int32_t *channels, int64_t capacity, T mean,
                                        T inv_std) {
     for (int64_t k = 0; k < capacity; k++)
@@ -103,7 +103,7 @@ static void TK_CAT(affine_rows, SUFFIX)(void *ctx, tk_share share) {
      TK_CAT(row_bias, SUFFIX)(c, row), n);
 }
 
-/* x-hat of a row from y, in T, at the chunk's place of the workspace: copies of the sides, (y - bias) / scale
+/* x-hat of a row from y, in T, at the chunk's place of the workspace: copies of side channels, (y - bias) / scale
  * elsewhere. */
 TK_VECTOR static void TK_CAT(invert_row, SUFFIX)(T *xhat, const S *y, const S *scale, const S *bias, int64_t n) {
     if (bias)

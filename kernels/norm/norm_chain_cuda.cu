@@ -1,5 +1,5 @@
 /* norm_chain_cuda.cu: norms of rows that a chain has made: the chain's links on each row in registers, before it is
- * normalized. Other links than row_links.cuh has, and other rows: a kernel after the other. */
+ * normalized. For links that row_links.cuh lacks, and for other rows, one kernel runs after the other. */
 #include "norm_rows.cuh"
 extern "C" {
 TK_CHAIN_KERNELS(TK_DECLARE_CUDA)

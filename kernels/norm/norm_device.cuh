@@ -1,5 +1,5 @@
-/* norm_device.cuh: x-hat, y and statistics of one element or row on the device, by the formulas of norm_math.h, for
- * whatever type. */
+/* norm_device.cuh: x-hat, y and statistics of one element or row on the device, by the formulas of norm_math.h, for any
+ * type. */
 #ifndef TK_NORM_DEVICE_CUH
 #define TK_NORM_DEVICE_CUH
 #include "../cuda/row.cuh"

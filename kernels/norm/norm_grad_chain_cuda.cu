@@ -1,6 +1,6 @@
-/* norm_grad_chain_cuda.cu: gradients of norms with a chain before and one behind them: links on the rows in registers,
- * of dout when it was read, and of dinp before it is gone. Other links than row_links.cuh has, and other rows: a kernel
- * after the other. */
+/* norm_grad_chain_cuda.cu: gradients of norms with a chain before and one after them: links are applied in registers,
+ * to rows of dout when they are read, and to rows of dinp before they are stored. For links that row_links.cuh lacks,
+ * and for other rows, one kernel runs after the other. */
 #include "norm_grad_rows.cuh"
 extern "C" {
 TK_CHAIN_KERNELS(TK_DECLARE_CUDA)

@@ -97,7 +97,7 @@ __device__ __forceinline__ void put_sums(const norm_grad_args &c, const column_s
     }
 }
 
-/* before, after: what becomes of a row's elements of dout before, and of dinp behind its gradient (row_links.cuh). */
+/* before, after: links on a row of dout before the gradient, and on a row of dinp after it (row_links.cuh). */
 template <class S, int TEAM, int PER, class BEFORE, class AFTER>
 __global__ void __launch_bounds__(TK_ROW_THREADS, sizeof(S) == 2 && PER < 4 ? 2 : 1)
     grad_rows(norm_grad_args c, const __grid_constant__ BEFORE before, const __grid_constant__ AFTER after) {

@@ -1,9 +1,9 @@
 /* norm_grad_tmpl.h: dy, xhat [rows, n] -> dx [rows, n]; chunks of rows -> parts [chunks, 2, n] -> dscale, dbias [n].
- * The gradient of LayerNormalization and RMSNormalization by rows, for one element type and one of the three things
- * that may have been saved: x, from which x-hat is computed again, x-hat itself, which gives the same bits, or y, from
- * which x-hat comes but for rounding. Set before including: T, SUFFIX, FORM (a suffix of its own), XHAT(i), x-hat in
- * terms of x, i, mean and inv_std, in T, and of what x is: ROW, its element type, and ROW_OF(row), where a row of it
- * is, in terms of the context c and chunk. */
+ * The gradient of LayerNormalization and RMSNormalization by rows, for one element type and one of three saved
+ * operands: x, from which x-hat is recomputed, x-hat itself, with the same bits, or y, from which x-hat is recomputed
+ * up to rounding. Set before including: T, SUFFIX, FORM (a suffix of its own), XHAT(i), x-hat in terms of x, i, mean
+ * and inv_std, in T, and for x ROW, its element type, and ROW_OF(row), where a row of it is, in terms of the context c
+ * and chunk. */
 
 #define ADD_TO_SUMS(l)                                                                                                 \
     do {                                                                                                               \

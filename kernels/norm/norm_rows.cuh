@@ -1,7 +1,7 @@
 /* norm_rows.cuh: x [rows, n] -> mean, inv_std [rows] -> xhat [rows, n] -> y [rows, n].
  * The kernel of LayerNormalization and RMSNormalization. A team of threads has a row in registers (row.cuh): one read,
- * one write. Its mean is summed, then what the sum of differences from it says of its rounding is put right, so that
- * float statistics are good to a few units in the last place. */
+ * one write. Its mean is summed, then corrected by the sum of differences from it, so that float statistics are good to
+ * a few units in the last place. */
 #ifndef TK_NORM_ROWS_CUH
 #define TK_NORM_ROWS_CUH
 #include "norm_device.cuh"
@@ -16,7 +16,7 @@ struct norm_rows_args {
     bool packed;
 };
 
-/* What y is at `at` of a row, from its stored x-hat. */
+/* y at `at` of a row, from its stored x-hat. */
 template <class S>
 __device__ __forceinline__ void emit(const norm_rows_args &c, int64_t row, int64_t at,
                                      const tk_pack<S, tk_pack_size<S>> &xhat) {
@@ -51,7 +51,7 @@ __device__ __forceinline__ void put_statistics(const norm_rows_args &c, int64_t 
         tk_put_statistic(c.inv_std, c.s.stat_dtype, row, inv_std);
 }
 
-/* before: what becomes of a row's elements before they are normalized (row_links.cuh). */
+/* before: links on a row before it is normalized (row_links.cuh). */
 template <class S, int TEAM, int PER, class LINKS>
 __global__ void __launch_bounds__(TK_ROW_THREADS, 2) norm_rows(norm_rows_args c, const __grid_constant__ LINKS before) {
     typedef tk_math<S> T;

@@ -1,6 +1,6 @@
 /* row_links.cuh: links of a chain on rows in the registers of a team (row.cuh): sums and dropouts alone, for an
- * interpreter with more would cost every row. The packs of a thread go through a link together, so that the link is
- * looked at once a row. */
+ * interpreter with more would cost every row. The packs of a thread go through a link together, so that a link is
+ * decoded once a row. */
 #ifndef TK_ROW_LINKS_CUH
 #define TK_ROW_LINKS_CUH
 #include "../cuda/row.cuh"
@@ -45,7 +45,7 @@ template <bool DROPS> struct tk_row_links {
             x[p] = tk_row_words_of(pack);
         }
     }
-    /* Of a row's elements; what is beyond its end is 0, and stays so. */
+    /* Of a row's elements; elements beyond its end are 0, and stay so. */
     template <class S, int TEAM, int PER>
     __device__ __forceinline__ void run(tk_pack<S, tk_pack_size<S>> (&packs)[PER], int64_t row, int64_t n) const {
         tk_row_words x[PER];

@@ -1,6 +1,6 @@
 /* global_norm_cuda.cu: the norm of many gradients. A block sums the squares of a chunk, sixteen at a time in float and
- * those sums in double; one more block adds the chunks' sums. Who adds what depends on sizes alone: neither on the grid
- * nor on how gradients are aligned. */
+ * those sums in double; one more block adds the chunks' sums. The order of sums depends on sizes alone: neither on the
+ * grid nor on how gradients are aligned. */
 #include "../cuda/row.cuh"
 #include "tensor_table.cuh"
 extern "C" {
@@ -39,7 +39,7 @@ template <class S, bool PACKED> __device__ __forceinline__ double squares_of_par
 }
 
 template <class S> __device__ __forceinline__ double squares_of(const S *x, int n, bool packed) {
-    constexpr int N = tk_pack_size<S>, STEP = PART * THREADS, LAST = STEP - THREADS * N + N; /* behind a part's begin */
+    constexpr int N = tk_pack_size<S>, STEP = PART * THREADS, LAST = STEP - THREADS * N + N; /* after a part's begin */
     int at = (int)threadIdx.x * N;
     double sum = 0;
     for (; packed && at + LAST <= n; at += STEP)

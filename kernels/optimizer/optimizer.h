@@ -1,5 +1,5 @@
-/* optimizer.h: what a training step does to all of its parameters: the norm of all gradients, and new weights and
- * states from them. Many tensors a call, each element read and written once. The rules are ONNX's Adagrad, Adam and
+/* optimizer.h: updates all parameters of a training step: the norm of all gradients, and new weights and states from
+ * them. A call takes many tensors and reads and writes each element once. The rules are ONNX's Adagrad, Adam and
  * Momentum (ai.onnx.preview.training), AdamW (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2, epsilon added to
  * the corrected root as in PyTorch); clipping is PyTorch's clip_grad_norm_. */
 #ifndef TK_OPTIMIZER_H
@@ -43,7 +43,7 @@ typedef struct tk_gradient {
     tk_dtype dtype;
 } tk_gradient;
 
-/* One tensor of an update, [n] each. Results may lie over the operand of their name; NULL: nobody wants it. */
+/* One tensor of an update, [n] each. Results may lie over the operand of their name; NULL: not wanted. */
 typedef struct tk_update_tensor {
     tk_gradient g;
     const void *x, *state[TK_STATES];
@@ -53,7 +53,7 @@ typedef struct tk_update_tensor {
 
 /* update: each element has a formula of single operations in its type, each rounded as a node of the op's function body
  * rounds it: the same bits on every device. A gradient that is not finite is the fault TK_NOT_FINITE, unless the step
- * waits or the rule is TK_SUM; what has been updated by then is not undone.
+ * waits or the rule is TK_SUM; tensors updated by then stay updated.
  * global_norm: the square root of the sum of the squares of all gradients, of any float types, to `norm`, one number of
  * `dtype`, float or double; to `scale`, unless NULL, min(1, max_norm / (norm + 1e-6)). The order of the sum depends on
  * sizes only. Sums are of double; on CUDA those of 16 squares are of float, where gradients are not of double. */

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* x^n for n >= 0 by squares, the same bits everywhere: for 0 <= x < 1 what is lost to 1 - x^n is 1e-16 / (1 - x). */
+/* x^n for n >= 0 by squares, the same bits everywhere: for 0 <= x < 1 the error of 1 - x^n is 1e-16 / (1 - x). */
 TK_INLINE double tk_whole_power(double x, int64_t n) {
     double power = 1;
     for (; n > 0; n /= 2, x = x * x)
@@ -15,7 +15,7 @@ TK_INLINE double tk_whole_power(double x, int64_t n) {
     return power;
 }
 
-/* min(1, max_norm / (norm + 1e-6)); not a number where the norm is none. */
+/* min(1, max_norm / (norm + 1e-6)); NaN where the norm is NaN. */
 TK_INLINE double tk_clipping(double norm, double max_norm) {
     double scale = max_norm / (norm + 1e-6);
     return scale > 1 ? 1 : scale;

@@ -1,14 +1,14 @@
-/* tensor_table.cuh: many tensors in one launch: a table of them goes to the kernel by value, so that a recording keeps
- * it, and nothing is uploaded. Tensors are cut into chunks of one size; blocks take chunk after chunk in steps of the
- * grid, and look up whose each is. */
+/* tensor_table.cuh: many tensors in one launch: a table of them is passed to the kernel by value, so that a recording
+ * keeps it, and nothing is uploaded. Tensors are cut into chunks of one size; blocks take chunk after chunk in steps of
+ * the grid, and look up each chunk's tensor. */
 #ifndef TK_TENSOR_TABLE_CUH
 #define TK_TENSOR_TABLE_CUH
 #include "../cuda/device.cuh"
 
-/* What a kernel's parameters may take at most, for all architectures from 70 on (CUDA 12.1). */
+/* The most bytes of a kernel's parameters, for all architectures from 70 on (CUDA 12.1). */
 #define TK_PARAMETER_BYTES 32764
 
-/* E: what a kernel has to know of a tensor. Tensors without elements have no chunk and no entry. */
+/* E: a kernel's description of a tensor. Tensors without elements have no chunk and no entry. */
 template <class E, int MOST> struct tk_tensor_table {
     int count;
     uint32_t first[MOST + 1]; /* chunks before each entry's, and all of them: side by side, for the search */

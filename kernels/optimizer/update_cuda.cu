@@ -1,5 +1,6 @@
-/* update_cuda.cu: an optimizer's update of many tensors. One thread makes the numbers that all elements share; then a
- * launch for each 256 tensors walks over them in packs of 16 bytes of the weights. Formulas and bits are the CPU's. */
+/* update_cuda.cu: an optimizer's update of many tensors. One thread computes the numbers that all elements share; then
+ * a launch for each 256 tensors walks over them in packs of 16 bytes of the weights. Formulas and bits are the
+ * CPU's. */
 #include "tensor_table.cuh"
 extern "C" {
 #include "optimizer_math.h"

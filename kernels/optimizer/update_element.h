@@ -21,7 +21,7 @@ TK_INLINE void FN(tk_average)(const FN(tk_update_numbers) * k, T g, T *state) {
     state[1] = k->beta * state[1] + k->beta_rest * (g * g);
 }
 
-/* Which way LAMB goes from a weight, before the norms; `state`, V and H, becomes the new one. */
+/* LAMB's step for a weight, before the norms; `state`, V and H, becomes the new one. */
 TK_INLINE T FN(tk_lamb_way)(const FN(tk_update_numbers) * k, T x, T gradient, T *state) {
     FN(tk_average)(k, k->scale * gradient, state);
     return state[0] / k->first / (FN(tk_sqrt)(state[1]) / k->share + k->epsilon) + k->kept * x;

@@ -42,7 +42,7 @@ static void FN(load)(const tk_update_tensor *tensor, int states, int64_t at, int
         memcpy(state[s], (const T *)tensor->state[s] + at, bytes);
 }
 
-/* Adds to `sums` the squares of the weights of [begin, end) and of the way that LAMB goes from them. */
+/* Adds to `sums` the squares of the weights of [begin, end) and of LAMB's steps. */
 static void FN(lamb_squares)(const tk_update_numbers *numbers, const tk_update_tensor *tensor, int64_t begin,
                              int64_t end, double *sums) {
     const FN(tk_update_numbers) k = FN(tk_update_rounded)(numbers);
@@ -74,7 +74,7 @@ static void FN(update)(tk_queue *q, const tk_update_op *u, const tk_update_numbe
         const bool usable = k.stays || u->rule == TK_SUM || FN(are_finite)(g, n);
         if (!usable)
             tk_fault(q, TK_NOT_FINITE);
-        if (usable && !k.stays) /* what made the gradient is looked for on the weight as it was */
+        if (usable && !k.stays) /* the cause of a bad gradient is looked for on the old weight */
             steps[u->rule](x, g, state[0], state[1], n, &k);
         if (tensor->x_new)
             memcpy((T *)tensor->x_new + at, x, bytes);

@@ -14,7 +14,7 @@ typedef enum tk_pointwise_row {
     TK_POINTWISE_COUNT
 } tk_pointwise_row;
 
-/* TK_POINTWISE_COUNT: there is no such form of the op (form: "" of ops that have one), or no such op. */
+/* TK_POINTWISE_COUNT: there is no such form of the op (form: "" for ops with only one), or no such op. */
 tk_pointwise_row tk_pointwise_find(const char *op, const char *form);
 /* The default of the op's attribute alpha; NaN: the op has none. */
 double tk_pointwise_alpha(tk_pointwise_row row);

@@ -10,9 +10,9 @@ namespace {
 
 enum { THREADS = 256 };
 
-/* What a kernel makes of x and of the gradient g of f(x). */
+/* The results of a kernel from x and the gradient g of f(x). */
 enum { FORWARD, GRAD, BOTH };
-template <class S> struct made { S y, dx; /* f(x), g f'(x): as far as they are wanted */ };
+template <class S> struct made { S y, dx; /* f(x), g f'(x): those that are wanted */ };
 template <class S, int ROW, int KIND> __device__ __forceinline__ made<S> one(S grad, S inp, double alpha) {
     typedef tk_row_of<ROW, typename tk_points_of<S>::type> row;
     const tk_math<S> x = tk_number_of(inp), a = (tk_math<S>)alpha;
@@ -24,7 +24,7 @@ template <class S, int ROW, int KIND> __device__ __forceinline__ made<S> one(S g
     return m;
 }
 
-/* out: y, dinp: dx; either may lie over an operand. What KIND does not make or take is NULL. */
+/* out: y, dinp: dx; either may lie over an operand. Arguments that KIND does not use are NULL. */
 struct operands {
     void *out, *dinp;
     const void *dout, *inp;

@@ -1,7 +1,7 @@
-/* pointwise_fast.cuh: what pointwise_math.h computes, for results of 16 bits, of cuda/fast_math.cuh's functions:
- * relative errors are below 2^-17 for float16's numbers and 2^-15 for bfloat16's, whose tails go further out; where a
- * slope is the difference of two terms, 2^-21 of them. The only place that computes them, as pointwise_math.h is of the
- * exact ones. */
+/* pointwise_fast.cuh: the functions of pointwise_math.h for results of 16 bits, by cuda/fast_math.cuh: relative errors
+ * are below 2^-17 for float16's numbers and 2^-15 for bfloat16's, whose tails go further out; where a slope is the
+ * difference of two terms, 2^-21 of them. Only this file computes them, as only pointwise_math.h computes the exact
+ * ones. */
 #ifndef TK_POINTWISE_FAST_CUH
 #define TK_POINTWISE_FAST_CUH
 #include "../cuda/fast_math.cuh"

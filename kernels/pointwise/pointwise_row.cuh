@@ -7,7 +7,7 @@ extern "C" {
 #include "pointwise.h"
 }
 
-/* The functions that rows name, by what is computed in. */
+/* The functions that rows name, by the type of computation. */
 #define OF_ONE(name, form)                                                                                             \
     static __device__ __forceinline__ T name(T x) { return tk_##name##_##form(x); }
 #define OF_TWO(name, form)                                                                                             \
@@ -28,7 +28,7 @@ template <class S> struct tk_points_of { typedef tk_fast_points type; };
 template <> struct tk_points_of<float> { typedef tk_f32_points type; };
 template <> struct tk_points_of<double> { typedef tk_f64_points type; };
 
-/* What a row computes of functions F: forward(x, alpha), slope(x, alpha). */
+/* A row's results with functions F: forward(x, alpha), slope(x, alpha). */
 template <int ROW, class F> struct tk_row_of;
 #define FN(name) F::name
 #define POINTWISE(name, domain, op, form, default_alpha, term, y, slope_)                                              \

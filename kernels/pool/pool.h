@@ -22,8 +22,8 @@ bool tk_pool_has(tk_pool_op op, tk_dtype dtype); /* any float type; Max also int
     /* indices: where each maximum is in the whole input, or NULL. */ \
     K(pool_run, (tk_queue *q, void *out, int64_t *indices, const void *inp, const tk_pool *pool, tk_dtype dtype), \
       (q, out, indices, inp, pool, dtype)) \
-    /* out[planes, window->inp...] = what the windows at all places hold of each element, summed in the order of their \
-     * taps; inp: [planes, window->kernel..., window->out...]. Any float type */ \
+    /* out[planes, window->inp...] = the sum of each element's values in the windows at all places, in the order of \
+     * their taps; inp: [planes, window->kernel..., window->out...]. Any float type */ \
     K(fold, (tk_queue *q, void *out, const void *inp, int64_t planes, const tk_window *window, tk_dtype dtype), \
       (q, out, inp, planes, window, dtype))
 /* clang-format on */

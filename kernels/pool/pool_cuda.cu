@@ -42,7 +42,7 @@ template <class S> __device__ __forceinline__ tk_math<S> lowest() { return -INFI
 template <> __device__ __forceinline__ int8_t lowest<int8_t>() { return INT8_MIN; }
 template <> __device__ __forceinline__ uint8_t lowest<uint8_t>() { return 0; }
 
-/* Not a number is a maximum. indices: NULL, or where each maximum is in the whole input. */
+/* NaN is a maximum. indices: NULL, or where each maximum is in the whole input. */
 template <class S>
 __global__ void __launch_bounds__(THREADS)
     max_pool(S *out, int64_t *indices, const S *inp, const __grid_constant__ tk_pool pool,

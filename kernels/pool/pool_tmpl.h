@@ -1,5 +1,5 @@
 /* pool_tmpl.h: a plane [inp...] -> [out...], with places of maxima [out...].
- * One plane of a pool for one element type. Set before including: T, SUFFIX, and LOWEST of integers. Not a number is a
+ * One plane of a pool for one element type. Set before including: T, SUFFIX, and LOWEST of integers. NaN is a
  * maximum. */
 #ifndef LOWEST
 #define LOWEST -INFINITY

@@ -1,6 +1,6 @@
 /* along_cuda.cu: ArgMax, ArgMin and CumSum. A warp has a row of ArgMax where the axis is the last one; else, and for
- * sums of floats, which are added in the order of the CPU's, a thread walks along the axis. Integers have one sum
- * whatever the order: that over all lanes, of which each lane takes off what was there before it. */
+ * sums of floats, which are added in the order of the CPU's, a thread walks along the axis. Integers have the same sum
+ * in any order: they are summed over all lanes, and each lane subtracts the sum before it. */
 #include "../cuda/any_type.cuh"
 #include "../cuda/walk.cuh"
 extern "C" {
@@ -16,7 +16,7 @@ enum { THREADS = 256 };
 
 /* --- ArgMax, ArgMin ------------------------------------------------------------------------------- */
 
-/* The better one of two elements, of which the first stands earlier; what is not a number is never better. */
+/* The better one of two elements, the first of which stands earlier; NaN is never better. */
 template <class T> __device__ __forceinline__ bool is_better(T a, T b, bool largest, bool last) {
     return (largest ? b > a : b < a) || (last && a == b);
 }
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(THREADS)
                                                  __shfl_xor_sync(TK_ALL_LANES, best.at, d)};
             best = better(best, other, largest, last);
         }
-        /* Nothing is better than a first element that is not a number. */
+        /* Nothing is better than a first element that is NaN. */
         if (lane == 0)
             out[row] = best.at < 0 || tk_number_of(x[0]) != tk_number_of(x[0]) ? 0 : best.at;
     }

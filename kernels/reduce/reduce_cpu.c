@@ -199,7 +199,7 @@ static int64_t place(int64_t index, int n, const int64_t *dims, const int64_t *s
 
 /* --- the loops -------------------------------------------------------------------------------- */
 
-#define TILE 256        /* columns at a time: their sums stay in the nearest cache */
+#define TILE 256        /* columns at a time: their sums stay in the first-level cache */
 #define COLUMN_BLOCK 16 /* rows in a block of a column's sum */
 #define CHUNK 65536     /* elements of a long row that one thread takes */
 

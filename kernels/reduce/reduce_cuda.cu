@@ -1,7 +1,7 @@
 /* reduce_cuda.cu: reductions as rows (the last dim is reduced: 4 to 256 threads a row) or columns (it is kept: packs of
  * neighbouring columns, threads of a block on different rows). Floats are summed by sixteen in float, those sums in
  * double. Few long rows or columns are cut into chunks, whose sums stand in the workspace until a second kernel adds
- * them up. Who adds what depends on shapes only: not on the device, nor on how operands are aligned. */
+ * them up. The order of sums depends on shapes only: not on the device, nor on how operands are aligned. */
 #include "../cuda/walk.cuh"
 extern "C" {
 #include "../movement/movement.h"
@@ -15,7 +15,7 @@ namespace {
 
 enum { THREADS = 256, PART = 16, AT_ONCE = 4 }; /* PART: terms that are summed in float */
 
-/* --- what is reduced, and how --------------------------------------------------------------------- */
+/* --- reducers ------------------------------------------------------------------------------------- */
 
 template <class S> constexpr bool is_float = tk_is_16_bit<S>;
 template <> constexpr bool is_float<float> = true;
@@ -40,8 +40,8 @@ template <class S> struct plain {
     }
 };
 
-/* Every reduction of floats, and LogSumExp of any type. P: double for LogSumExp and products. Not a number wins in Max
- * and Min. */
+/* Every reduction of floats, and LogSumExp of any type. P: double for LogSumExp and products. NaN wins in Max and
+ * Min. */
 template <class S, class P> struct general {
     typedef P part;
     typedef double acc;
@@ -80,7 +80,7 @@ template <class S, class P> struct general {
     }
 };
 
-/* Integers: sums and products modulo 2^64, of which the type keeps its bits. */
+/* Integers: sums and products modulo 2^64, cut to the type's bits. */
 template <class S> struct wide_of { typedef uint64_t type; };
 template <> struct wide_of<int8_t> { typedef int64_t type; };
 template <> struct wide_of<int32_t> { typedef int64_t type; };
@@ -98,7 +98,7 @@ template <class S> struct whole {
     static __device__ __forceinline__ part map(S x, S, tk_reduce_op op) {
         const uint64_t bits = (uint64_t)x;
         switch (op) {
-        case TK_REDUCE_L1: return (part)(x < (S)1 ? 0 - bits : bits); /* what is below 1 and unsigned is 0 */
+        case TK_REDUCE_L1: return (part)(x < (S)1 ? 0 - bits : bits); /* an unsigned number below 1 is 0 */
         case TK_REDUCE_L2:
         case TK_REDUCE_SUM_SQUARE: return (part)(bits * bits);
         default: return (part)x;
@@ -263,7 +263,7 @@ __global__ void __launch_bounds__(THREADS) rows(S *out, typename R::acc *partial
             acc = of_row<S, R>(inp + tk_spots_of(s.outer, row).at[0], m, s, begin,
                                begin + s.chunk < s.n_each ? begin + s.chunk : s.n_each, lane, width, packed);
         acc = of_threads<R>(acc, width, parts, s.op);
-        __syncwarp(); /* everybody has read `most`, over which the result may lie */
+        __syncwarp(); /* all threads have read `most`, over which the result may lie */
         if (is_there && lane == 0 && partial)
             partial[chunk * s.n_out + row] = acc;
         else if (is_there && lane == 0)

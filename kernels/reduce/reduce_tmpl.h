@@ -1,6 +1,6 @@
 /* reduce_tmpl.h: x [outer..., reduced..., inner] -> out [outer..., inner].
  * One way of reducing one element type. Set before including: NAME, T, SUFFIX; PART, the type of sums within a block of
- * columns; LANE, of those within a row, if it is not PART; ACC, of sums of blocks; INIT; MAP(x, m), what is reduced;
+ * columns; LANE, of those within a row, if it is not PART; ACC, of sums of blocks; INIT; MAP(x, m), the reduced term;
  * JOIN(a, b). m is one more operand, the maximum of LogSumExp. Declares NAME, a reducer. */
 #ifndef LANE
 #define LANE PART

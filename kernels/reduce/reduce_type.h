@@ -22,7 +22,7 @@
 
 #define NAME TK_CAT(sum, SUFFIX)
 #define ACC SUM
-#define LANE SUM /* of a sum that is truly zero, as a bias before a norm has, floats leave a millionth of its terms */
+#define LANE SUM /* a sum may be truly zero, as for a bias before a norm: floats leave a millionth of its terms */
 #define PART U
 #define INIT 0
 #define MAP PLAIN

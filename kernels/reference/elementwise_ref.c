@@ -1,5 +1,5 @@
-/* elementwise_ref.c: the unary and binary ops as ONNX defines them, on one element in double precision: what the tests
- * compare with. */
+/* elementwise_ref.c: the unary and binary ops as ONNX defines them, on one element in double precision. The tests
+ * compare with them. */
 #include "../elementwise/elementwise.h"
 #include <math.h>
 #include <string.h>

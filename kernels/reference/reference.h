@@ -1,4 +1,4 @@
-/* reference.h: every kernel a second time, as its definition reads: one element after the other, in double precision,
+/* reference.h: every kernel a second time, as its definition reads: one element at a time, in double precision,
  * integers modulo 2^64, rounded once at the end. No blocks, no vector code, no sums in parts; nothing of *_cpu.c is
  * called. A device with this table runs a whole graph on them (tempoc --verify), a hundred times slower than on the
  * CPU's. Results may lie over the same operands as there. */

@@ -101,7 +101,7 @@ static void put_item(const attention_ctx *c, int64_t item, const double *y, cons
     }
 }
 
-/* One item's operands, all dense; flags of its mask; what is kept of its map. */
+/* One item's operands, all dense; flags of its mask; flags of kept elements of its map. */
 typedef struct item_operands {
     double *q, *kt, *v, *bias;
     uint8_t *flags, *kept; /* of one allocation */
@@ -162,12 +162,13 @@ void tk_reference_attention_run(tk_queue *q, tk_attention_results out, tk_attent
         tk_parallel_items(q, a->items, attention_item, &c);
 }
 
-/* One item of the gradient, all dense: p without flags; dropped, what y was made of; slope, d dropped / d p. */
+/* One item of the gradient, all dense: p without flags; dropped, the map that y was computed from; slope, d dropped / d
+ * p. */
 typedef struct item_grad {
     double *dout, *q, *kt, *v, *p, *dropped, *slope, *ds;
 } item_grad;
 
-/* What does not get through the mask. */
+/* The gradient does not pass the mask. */
 static void mask_scores(double *ds, const uint8_t *mask, const tk_attention *a, int64_t item) {
     for (int64_t i = 0; mask && i < a->s * a->t; i++)
         if (!mask[tk_place(&a->mask_at, item) + i / a->t * a->mask_row + i % a->t * a->mask_column])
@@ -267,7 +268,7 @@ static void add_scores(double *sums, const double *ds, int64_t n) {
         sums[i] += ds[i];
 }
 
-/* One item, P by its definition, whatever the attention gave. Sums of ds [s, t] NULL: ds is a result. */
+/* One item, P by its definition, not from the attention's results. Sums of ds [s, t] NULL: ds is a result. */
 static void tiled_item(const attention_ctx *c, tk_attention_gradients out, const void *dout, int64_t item,
                        double *sums) {
     const tk_attention *a = c->a;

@@ -245,7 +245,7 @@ static double swish_slope(double x, double alpha) {
     return s + (rest == 0 ? 0 : alpha * x * rest);
 }
 
-/* A row without a definition above is taken at its word, in double precision. */
+/* A row without a definition above is evaluated as written, in double precision. */
 #define FN(name) tk_##name##_f64
 #define NONE NAN
 #define POINTWISE(name, domain, op, form, default_alpha, term, y, slope)                                               \

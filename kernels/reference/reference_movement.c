@@ -1,4 +1,4 @@
-/* reference_movement.c: ops that move elements or make them from little: families movement, create and embedding. */
+/* reference_movement.c: ops that move elements or create them: families movement, create and embedding. */
 #include "reference.h"
 #include <math.h>
 #include <string.h>
@@ -169,7 +169,7 @@ void tk_reference_compress(tk_queue *q, void *out, const void *inp, const uint8_
     tk_fault(q, found == n ? TK_OK : TK_BAD_VALUE);
 }
 
-/* Whether element a comes before element b where the largest come first: not a number is the largest. */
+/* Whether element a comes before element b where the largest come first: NaN is the largest. */
 static int order(const void *inp, tk_dtype dtype, int64_t a, int64_t b) {
     if (tk_is_float(dtype)) {
         double x = tk_get(inp, dtype, a), y = tk_get(inp, dtype, b);
@@ -198,7 +198,7 @@ void tk_reference_topk(tk_queue *q, void *values, int64_t *indices, const void *
 
 /* --- embedding -------------------------------------------------------------------------------- */
 
-/* Index i as a position below n; -1, and a fault, where it is none. */
+/* Index i as a position below n; -1, and a fault, if it is out of range. */
 static int64_t position(tk_queue *q, tk_indices indices, int64_t i, int64_t n) {
     int64_t at = tk_get_int(indices.data, indices.dtype, i);
     at += at < 0 ? n : 0;

@@ -1,4 +1,4 @@
-/* reference_optimizer.c: updates and the norm of all gradients, an element after the other in double precision. */
+/* reference_optimizer.c: updates and the norm of all gradients, one element at a time, in double precision. */
 #include "../queue.h"
 #include "reference.h"
 #include <math.h>
@@ -6,7 +6,7 @@
 /* The numbers that an update's formulas name. */
 typedef struct update_terms {
     double rate, step, scale, a, b; /* a, b: 1 - alpha^T, 1 - beta^T, or 1 */
-    bool is_way;                    /* of LAMB: what new_weight gives is the way that the weight goes */
+    bool is_way;                    /* of LAMB: new_weight returns the step of the weight */
 } update_terms;
 
 static void put_state(const tk_update_tensor *tensor, int s, tk_dtype dtype, int64_t i, double value) {

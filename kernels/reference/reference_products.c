@@ -1,5 +1,5 @@
 /* reference_products.c: MatMul, Gemm, Einsum, convolutions and pools, each result element by its own sum.
- * They take the time: results go to threads. */
+ * They take most of the time: results go to threads. */
 #include "../common/parallel.h"
 #include "reference.h"
 #include <math.h>
@@ -176,7 +176,7 @@ void tk_reference_conv_transpose_run(tk_queue *q, void *wide, const void *narrow
     free(sums);
 }
 
-/* What AveragePool divides by: taps within the padded input. */
+/* The divisor of AveragePool: taps within the padded input. */
 static int64_t padded_taps(const tk_window *w, int64_t out) {
     int64_t count = 1;
     for (int d = TK_WINDOW_RANK - 1; d >= 0; out /= w->out[d--]) {

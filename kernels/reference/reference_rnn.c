@@ -1,5 +1,5 @@
 /* reference_rnn.c: recurrent layers as their definition reads, one sequence after the other, and the gradient by the
- * chain rule: what a step computed is on a tape, which is read backward. */
+ * chain rule: each step's numbers are on a tape, which is read backward. */
 #include "reference.h"
 #include <math.h>
 
@@ -9,10 +9,10 @@ typedef struct run {
     int64_t gates; /* gates hidden */
 } run;
 
-/* What a step of a sequence leaves, each a block of doubles: gates after their functions, c, h, and, of a GRU, R h + Rb
- * of the new state before r is multiplied in. */
+/* The results of a step of a sequence, each a block of doubles: gates after their functions, c, h, and, of a GRU, R h +
+ * Rb of the new state before r is multiplied in. */
 enum { I, O, F, G, CELL, STATE, BEHIND, BLOCKS };
-enum { Z = 0, R = 1, N = 2 }; /* of a GRU, in the place of I, O, F */
+enum { Z = 0, R = 1, N = 2 }; /* of a GRU, instead of I, O, F */
 
 static double apply(tk_rnn_function f, double x) {
     return f == TK_RNN_TANH ? tanh(x) : f == TK_RNN_RELU ? fmax(x, 0) : 1 / (1 + exp(-x));
@@ -144,8 +144,8 @@ typedef struct sums {
     double *tape, *dh, *dc, *of_w, *of_r, *reset; /* of a step: gradients of W x + Wb, of R h + Rb, of r h */
 } sums;
 
-/* From the gradients dh, dc of the states behind a step to those of its sums, and, of the state before it, what does
- * not pass R. */
+/* From the gradients dh, dc of the states after a step to those of its sums, and to the part of the previous state's
+ * gradient that does not pass R. */
 static void step_back(const run *u, int d, const double *before, const double *now, sums *a) {
     const int64_t n = u->s->hidden;
     const tk_rnn_function *f = u->s->functions[d];
@@ -175,7 +175,8 @@ static void step_back(const run *u, int d, const double *before, const double *n
     }
 }
 
-/* What a GRU's reset gate gets, and the gradients of R h + Rb: those of W x + Wb, but for the new state's. */
+/* The gradient of a GRU's reset gate, and those of R h + Rb, which equal those of W x + Wb except for the new
+ * state's. */
 static void behind_reset(const run *u, int d, const double *before, const double *now, sums *a) {
     const int64_t n = u->s->hidden;
     for (int64_t i = 0; i < u->gates; i++)
@@ -194,12 +195,12 @@ static void behind_reset(const run *u, int d, const double *before, const double
     }
 }
 
-/* Adds what a step gives to the sums of the operands. */
+/* Adds a step's part to the sums of the operands' gradients. */
 static void add_step(const run *u, int d, int64_t at, int64_t item, const double *before, const double *now, sums *a) {
     const tk_rnn *s = u->s;
     const int64_t n = s->hidden, x = tk_rnn_row(s, at, item) * s->inputs;
     for (int64_t i = 0; i < u->gates; i++) {
-        bool inside = s->cell == TK_RNN_GRU && !s->reset_after && i >= 2 * n; /* r h is what R is multiplied with */
+        bool inside = s->cell == TK_RNN_GRU && !s->reset_after && i >= 2 * n; /* R is multiplied with r h */
         a->db[d * 2 * u->gates + i] += a->of_w[i];
         a->db[(d * 2 + 1) * u->gates + i] += a->of_r[i];
         for (int64_t k = 0; k < s->inputs; k++) {

@@ -136,7 +136,8 @@ void tk_reference_scale_bias(tk_queue *q, void *out, const void *xhat, const voi
                    (bias ? of_row(bias, s->bias_step, s, i) : 0));
 }
 
-/* From x-hat, which goes: y = x-hat scale + bias, and x-hat depends on x by mean and deviation of its row, too. */
+/* From x-hat, which is overwritten: y = x-hat scale + bias, and x-hat depends on x also by mean and deviation of its
+ * row. */
 static void norm_grad(tk_queue *q, void *dinp, void *dscale, void *dbias, const void *dout, double *xhat,
                       const void *scale, const void *inv_std, const tk_norm_rows *s) {
     int64_t n = s->n;
@@ -394,7 +395,8 @@ static bool is_ignored(const void *labels, const tk_loss *s, int64_t i) {
     return s->has_ignored && tk_get_int(labels, s->label_dtype, i) == s->ignored;
 }
 
-/* The weight of each place's label, 0 where it is ignored, [batch, inner]; NULL, and a fault, where a label is none. */
+/* The weight of each place's label, 0 where it is ignored, [batch, inner]; NULL, and a fault, where a label is
+ * invalid. */
 static double *label_weights(tk_queue *q, const void *labels, const void *weights, const tk_loss *s) {
     double *each = tk_reference_room(q, s->batch * s->inner);
     for (int64_t i = 0; each && i < s->batch * s->inner; i++) {

@@ -1,5 +1,5 @@
-/* table_reference.c: the table of the reference kernels, and what they share. Workspaces are as large as the CPU's, so
- * that plans are the same; nothing is kept in them. */
+/* table_reference.c: the table of the reference kernels, and their shared functions. Workspaces are as large as the
+ * CPU's, so that plans are the same; nothing is kept in them. */
 #include "reference.h"
 #include <math.h>
 #include <string.h>
@@ -32,7 +32,7 @@ void tk_reference_put_int(void *out, tk_dtype dtype, int64_t i, uint64_t value) 
     }
 }
 
-/* The range of an integer type of so many bits, cut towards zero; not a number is 0. */
+/* The range of an integer type of so many bits, cut towards zero; NaN is 0. */
 static uint64_t whole(double value, int bits, bool is_signed) {
     double past = ldexp(1, is_signed ? bits - 1 : bits), low = is_signed ? -past : 0;
     if (isnan(value) || value <= low)
@@ -59,7 +59,7 @@ double tk_reference_ratio(tk_queue *q, bool drops, tk_number ratio) {
     return -1;
 }
 
-/* The number of std::minstd_rand0 behind `steps` of them. */
+/* The state of std::minstd_rand0 after `steps` numbers. */
 static uint64_t minstd(uint64_t state, uint64_t steps) {
     for (uint64_t factor = 16807; steps > 0; steps /= 2, factor = factor * factor % 2147483647)
         if (steps % 2 == 1)

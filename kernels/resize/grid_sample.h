@@ -1,6 +1,6 @@
-/* grid_sample.h: what an input is at given places, between its elements (ONNX GridSample, PyTorch's grid_sample). inp
- * is [batch, channels, spatial...], grid [batch, places, axes]: of each place a coordinate for each axis, the last axis
- * first, where -1 and 1 are the ends of the input. out is [batch, channels, places]. */
+/* grid_sample.h: values of an input at given places between its elements (ONNX GridSample, PyTorch's grid_sample). inp
+ * is [batch, channels, spatial...], grid [batch, places, axes]: for each place a coordinate for each axis, the last
+ * axis first; -1 and 1 are the ends of the input. out is [batch, channels, places]. */
 #ifndef TK_GRID_SAMPLE_H
 #define TK_GRID_SAMPLE_H
 #include "resize.h"
@@ -19,7 +19,7 @@ typedef struct tk_grid_sample {
 
 /* clang-format off */
 #define TK_GRID_KERNELS(K) \
-    /* Any float type, one for all. A coordinate that is not a number gives one of the input's elements, or zero. */ \
+    /* Any float type, one for all. A coordinate that is NaN gives one of the input's elements, or zero. */ \
     K(grid_sample_run, (tk_queue *q, void *out, const void *inp, const void *grid, const tk_grid_sample *sample, \
       tk_dtype dtype), (q, out, inp, grid, sample, dtype))
 /* clang-format on */

@@ -1,4 +1,5 @@
-/* grid_sample_cpu.c: places go to threads, some at a time: what they read is worked out once for all channels. */
+/* grid_sample_cpu.c: places go to threads, some at a time: the elements that they read are found once for all
+ * channels. */
 #include "../common/element.h"
 #include "../common/parallel.h"
 #include "../common/types.h"

@@ -1,5 +1,5 @@
-/* grid_sample_cuda.cu: GridSample on a CUDA device: a thread has a place of some channels, so that what is read there
- * is worked out once for all of them, and sums up in the order of the CPU's. */
+/* grid_sample_cuda.cu: GridSample on a CUDA device: a thread has a place of some channels, so that the elements to read
+ * are found once for all of them, and sums up in the order of the CPU's. */
 #include "../cuda/walk.cuh"
 extern "C" {
 #include "grid_taps.h"
@@ -11,7 +11,7 @@ namespace {
 enum { THREADS = 256, CHANNELS = 4 };
 typedef tk_walk<1, 3> place_walk; /* [batch, groups of channels, places] */
 
-/* The taps of the axes. What the input lacks are the first ones, of size 1, with one tap. */
+/* The taps of the axes. With fewer axes the first ones have size 1 and one tap. */
 template <tk_resize_mode MODE, class S>
 __device__ __forceinline__ void axes_of(tk_grid_taps *axes, const S *coordinates, const tk_grid_sample &s) {
     tk_grid_sample of = s;
@@ -36,8 +36,8 @@ __device__ __forceinline__ void add(tk_math<S> *sums, double weight, const S *x,
 template <tk_resize_mode MODE> constexpr int taps_of = MODE == TK_RESIZE_NEAREST ? 1 : 2;
 template <tk_resize_mode MODE> constexpr int unrolled_of = MODE == TK_RESIZE_CUBIC ? 1 : taps_of<MODE>;
 
-/* Taps of nearest and linear stay in registers, where those that are not there weigh nothing; of a cubic all of them
- * would be too much code: its loops look them up by number. */
+/* Taps of nearest and linear stay in registers, with weight 0 for unused ones. Unrolling all taps of a cubic would be
+ * too much code: its loops look them up by number. */
 template <class S, tk_resize_mode MODE>
 __global__ void __launch_bounds__(THREADS)
     sample(S *out, const S *inp, const S *grid, const __grid_constant__ tk_grid_sample s,

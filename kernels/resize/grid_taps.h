@@ -1,4 +1,4 @@
-/* grid_taps.h: what is read along one axis at a coordinate of GridSample, for the CPU and for CUDA. */
+/* grid_taps.h: the taps of one axis at a coordinate of GridSample, for the CPU and for CUDA. */
 #ifndef TK_GRID_TAPS_H
 #define TK_GRID_TAPS_H
 #include "grid_sample.h"

@@ -1,7 +1,7 @@
-/* resize.h: a walk over several axes at once in which each place of the result is a weighted sum of neighbouring places
- * of the operand: ONNX's Resize (nearest, linear, cubic, antialias) and, by tables that are turned, its gradient.
- * Arrays are [outer, axes..., inner]. What is read with which weight is worked out once, on the host, an axis at a time
- * (resize_taps.c), and is the same for every device. */
+/* resize.h: a walk over several axes at once; each place of the result is a weighted sum of neighbouring places of the
+ * operand. It computes ONNX's Resize (nearest, linear, cubic, antialias) and, by transposed tables, its gradient.
+ * Arrays are [outer, axes..., inner]. Places and weights are computed once, on the host, an axis at a time
+ * (resize_taps.c), and are the same for every device. */
 #ifndef TK_RESIZE_H
 #define TK_RESIZE_H
 #include "../common/vector.h"
@@ -11,7 +11,7 @@
 enum { TK_RESIZE_AXES = 8 };
 
 /* Of one place of the result: `count` places of the operand from `first` on, with the weights from `weights` on. count
- * 0: the place lies outside of what is cut out. */
+ * 0: the place lies outside of the crop. */
 typedef struct tk_tap {
     int32_t first, count, weights;
 } tk_tap;
@@ -19,14 +19,14 @@ typedef struct tk_tap {
 typedef struct tk_resize_axis {
     int64_t inp, out;
     const tk_tap *taps;  /* [out], a table of the device's */
-    const void *weights; /* of what the element type is computed in, tk_wide */
+    const void *weights; /* of the element type's type of computation, tk_wide */
 } tk_resize_axis;
 
 typedef struct tk_resize {
     int64_t outer, inner;
     int n_axes; /* 1 at least */
     tk_resize_axis axes[TK_RESIZE_AXES];
-    uint64_t outside; /* what an element is that lies outside along some axis: its bits */
+    uint64_t outside; /* bits of the elements that lie outside along some axis */
     bool picks;       /* every place of the result is one element of the operand, unchanged: any element type will do */
 } tk_resize;
 
@@ -68,11 +68,11 @@ typedef struct tk_resize_span {
     double scale, begin, end;
 } tk_resize_span;
 
-/* Of each place of the result what it reads, and with which weights: `taps` [out]. Returns how many weights there are;
- * `weights` NULL: how many there may be. inp is 1 at least. */
+/* For each place of the result the places that it reads and their weights: `taps` [out]. Returns how many weights there
+ * are; `weights` NULL: how many there may be. inp is 1 at least. */
 int64_t tk_resize_taps(tk_tap *taps, double *weights, const tk_resize_rule *rule, const tk_resize_span *span);
-/* The same seen from the operand, for the gradient: of each of its `inp` places those of the result that read it, and
- * with weight 0 those in between that do not. As above. */
+/* The same seen from the operand, for the gradient: for each of its `inp` places the places of the result that read it,
+ * and with weight 0 those in between that do not. As above. */
 int64_t tk_resize_turn(tk_tap *turned, double *turned_weights, int64_t inp, const tk_tap *taps, const double *weights,
                        int64_t out);
 

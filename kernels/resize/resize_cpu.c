@@ -1,5 +1,5 @@
-/* resize_cpu.c: lines along the last axis go to threads: what the other axes read is summed up in a line of the
- * operand's length, then the line is resized. */
+/* resize_cpu.c: lines along the last axis go to threads: the lines that the other axes read are summed up in a line of
+ * the operand's length, then that line is resized. */
 #include "../common/element.h"
 #include "../common/parallel.h"
 #include "../common/types.h"

@@ -1,5 +1,5 @@
-/* resize_cuda.cu: Resize and its gradient on a CUDA device: a thread has an element of the result, and sums up what the
- * tables say that it reads. The gradient reads dY the same way, so nothing is added by atomics. */
+/* resize_cuda.cu: Resize and its gradient on a CUDA device: a thread has an element of the result, and sums up the
+ * elements that the tables name. The gradient reads dY the same way, so nothing is added by atomics. */
 #include "../cuda/walk.cuh"
 extern "C" {
 #include "resize.h"
@@ -12,7 +12,7 @@ namespace {
 enum { THREADS = 256, RANK = TK_RESIZE_AXES + 2 };
 typedef tk_walk<1, RANK> result_walk; /* [outer, axes..., inner] of the result */
 
-/* What element `i` of the result reads along each axis, and where the operand's part with it begins. */
+/* The taps of element `i` of the result along each axis, and where its part of the operand begins. */
 template <int N> struct reading {
     tk_tap taps[N];
     int64_t outer, inner;

@@ -73,7 +73,7 @@ static void TK_CAT(resize_lines, SUFFIX)(void *ctx, tk_share share) {
         const S *inp = (const S *)c->inp + line_at(&w);
         const T weight = TK_CAT(weight_of, SUFFIX)(&w);
         bool more = next_line(&w);
-        if (sizeof(S) == sizeof(T) && !more && weight == 1) /* what is stored is what is computed in */
+        if (sizeof(S) == sizeof(T) && !more && weight == 1) /* the stored type is the type of computation */
             x = (const T *)(const void *)inp;
         else
             TK_CAT(add_line, SUFFIX)(line, inp, weight, n, true);

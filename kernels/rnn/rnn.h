@@ -6,10 +6,10 @@
  *   LSTM:  i, o, f = f(s_i + P_i c), f(s_o + P_o c'), f(s_f + P_f c); c' = f c + i g(s_c); h' = o h(c')
  *   GRU:   z, r = f(s_z), f(s_r); n = g(W x_t + Wb + R (r h) + Rb), where `reset_after` g(W x_t + Wb + r (R h + Rb));
  *          h' = (1 - z) n + z h
- * A sequence that ends before the batch does has results of 0 behind its end; the backward direction begins at its end.
+ * A sequence that ends before the batch does has results of 0 after its end; the backward direction begins at its end.
  *
- * The gradient reads what the layer read and Y, its result: the sums of all steps are made again as one product, for
- * all that a step needs of the step before is in Y. Nothing else is kept for it. */
+ * The gradient reads the layer's operands and Y, its result. The sums of all steps are recomputed as one product, since
+ * Y holds all that a step needs of the step before. Nothing else is kept for it. */
 #ifndef TK_RNN_H
 #define TK_RNN_H
 #include "../matmul/matmul.h"
@@ -21,12 +21,12 @@ typedef enum tk_rnn_function { TK_RNN_TANH, TK_RNN_SIGMOID, TK_RNN_RELU } tk_rnn
 typedef struct tk_rnn {
     tk_rnn_cell cell;
     int64_t steps, batch, inputs, hidden;
-    int directions;   /* 1 or 2, the second of which is backward */
-    bool backward;    /* so is the only one */
+    int directions;   /* 1, or 2 with the second backward */
+    bool backward;    /* the only one is backward */
     bool batch_first; /* ONNX's layout 1 */
     bool reset_after; /* ONNX's linear_before_reset, of a GRU */
     tk_rnn_function functions[2][TK_RNN_FUNCTIONS];
-    double clip;    /* what functions are of is held to [-clip, clip]; 0: it is not. Without a gradient */
+    double clip;    /* functions' operands are held to [-clip, clip]; 0: they are not. Without a gradient */
     tk_dtype dtype; /* any float type; of 16 bits all sums and states are floats, and results are rounded once */
 } tk_rnn;
 
@@ -54,13 +54,13 @@ typedef struct tk_rnn_operands {
     const void *x, *w, *r, *b, *lens, *h0, *c0, *p;
 } tk_rnn_operands;
 
-/* y [steps, directions, batch, hidden]; h, c [directions, batch, hidden], of which each may be NULL. `batch_first`:
- * [batch, steps, directions, hidden], [batch, directions, hidden]. */
+/* y [steps, directions, batch, hidden]; h, c [directions, batch, hidden]; each may be NULL. `batch_first`: [batch,
+ * steps, directions, hidden], [batch, directions, hidden]. */
 typedef struct tk_rnn_results {
     void *y, *h, *c;
 } tk_rnn_results;
 
-/* What the layer gave, and the gradients of its results, each of which may be NULL. */
+/* The layer's results and their gradients, each of which may be NULL. */
 typedef struct tk_rnn_back {
     const void *y, *dy, *dh, *dc;
 } tk_rnn_back;
@@ -72,7 +72,7 @@ typedef struct tk_rnn_gradients {
 
 /* The definition in double precision, step by step, rounded once. TK_BAD_VALUE: a length out of range; TK_NO_MEMORY. */
 tk_status tk_rnn_ref(tk_rnn_results out, tk_rnn_operands in, const tk_rnn *rnn);
-/* The gradient by the chain rule, backward through a run of the definition; y is not looked at. */
+/* The gradient by the chain rule, backward through a run of the definition; y is not read. */
 tk_status tk_rnn_grad_ref(tk_rnn_gradients out, tk_rnn_operands in, tk_rnn_back back, const tk_rnn *rnn);
 
 /* clang-format off */

@@ -60,7 +60,7 @@ static void put_row(const walk *w, int64_t item, const char *h) {
     tk_rnn_copy_row(a, tk_rnn_at(a, w->out.y, row * a->s->hidden), h);
 }
 
-/* Sums, and what follows from them: of a GRU with its reset before R, r h. */
+/* Sums, and for a GRU with its reset before R also r h. */
 static void sums_range(void *ctx, tk_share share) {
     const walk *w = ctx;
     const tk_rnn_part *a = &w->part;

@@ -1,5 +1,5 @@
 /* rnn_grad_cpu.c: the steps of a recurrent layer's gradient on the CPU, between the products of its driver: gates of
- * all rows once more, the steps backward, an item of the batch in one thread, and sums over rows. */
+ * all rows recomputed, the steps backward, an item of the batch in one thread, and sums over rows. */
 #include "../common/parallel.h"
 #include "../common/types.h"
 #include "rnn_host.h"
@@ -16,14 +16,14 @@ static char *hidden_at(const walk *w, const char *base, int64_t row) {
 }
 static char *gates_at(const walk *w, int64_t row) { return tk_rnn_at(&w->part, w->gates, row * w->part.gates); }
 
-/* A row [hidden] of zeros, or of what an operand has at that row. */
+/* A row [hidden] of an operand, or of zeros. */
 static void get_row(const walk *w, char *to, const void *from, int64_t row) {
     tk_rnn_copy_row(&w->part, to, hidden_at(w, from, row));
 }
 
 static int64_t state_of(const walk *w, int64_t item) { return tk_rnn_state_row(w->part.s, w->part.direction, item); }
 
-/* --- forward, once more ----------------------------------------------------------------------- */
+/* --- forward, recomputed ---------------------------------------------------------------------- */
 
 static void before_range(void *ctx, tk_share share) {
     const walk *w = ctx;
@@ -41,7 +41,7 @@ static void before_range(void *ctx, tk_share share) {
         }
 }
 
-/* What is known of all rows before a new state is: all sums, or, of a GRU, its two gates and r h. */
+/* The numbers of all rows that need no new state: all sums, or, for a GRU, its two gates and r h. */
 static void gates_range(void *ctx, tk_share share) {
     const walk *w = ctx;
     const tk_rnn_part *a = &w->part;
@@ -80,7 +80,7 @@ static void new_range(void *ctx, tk_share share) {
         }
 }
 
-/* The cells of an LSTM, a sequence's steps in their order; behind the end they are 0. */
+/* The cells of an LSTM, a sequence's steps in their order; after the end they are 0. */
 static void cells_range(void *ctx, tk_share share) {
     const walk *w = ctx;
     const tk_rnn_part *a = &w->part;
@@ -134,7 +134,7 @@ static void behind_back(const walk *w, int64_t row) {
     memcpy(behind, gates, (size_t)(2 * n) * a->size);
 }
 
-/* Gates become gradients of sums; dh and dc those of the states before the step, but for what comes by R. */
+/* Gates become gradients of sums; dh and dc those of the states before the step, without R's part. */
 static void step_range(void *ctx, tk_share share) {
     const walk *w = ctx;
     const tk_rnn_part *a = &w->part;
@@ -165,7 +165,7 @@ static void step_range(void *ctx, tk_share share) {
     }
 }
 
-/* Where R comes behind the reset: of_r has the gradients of r h. */
+/* If R comes after the reset: of_r has the gradients of r h. */
 static void reset_range(void *ctx, tk_share share) {
     const walk *w = ctx;
     const tk_rnn_part *a = &w->part;
@@ -233,7 +233,7 @@ static void bias_gradient(const walk *w) {
     put_columns(w, of_r, a->gates);
 }
 
-/* P's rows i and f were multiplied with c before the step, o with c behind it. */
+/* P's rows i and f were multiplied with c before the step, o with c after it. */
 static void peephole_gradient(walk *w) {
     const tk_rnn_part *a = &w->part;
     const int64_t n = a->s->hidden;

@@ -4,7 +4,7 @@
 #include "../queue.h"
 #include <string.h>
 
-/* What is added once: both biases where they are sums' own, else W's alone, and R's to what r is multiplied with. */
+/* Biases to add: both to the sums, or W's alone, and R's to the sum that r multiplies. */
 static void put_bias(tk_rnn_part *a) {
     const char *of_w = tk_rnn_at(a, a->in.b, a->direction * 2 * a->gates), *of_r = tk_rnn_at(a, of_w, a->gates);
     size_t bytes = (size_t)a->gates * a->size, inside = (size_t)a->s->hidden * a->size;
@@ -19,7 +19,7 @@ static void put_bias(tk_rnn_part *a) {
     memcpy(a->inner, of_r + bytes - inside, inside);
 }
 
-/* The rows of the type and biases, and for the gradient what it is computed with. */
+/* The type's functions for rows and the biases, and for the gradient its scratch. */
 static void take(tk_rnn_room *room, tk_rnn_part *a, bool back) {
     a->rows = a->s->dtype == TK_F64 ? &tk_rnn_rows_f64 : &tk_rnn_rows_f32;
     a->bias = tk_rnn_take(room, a->gates, a->size);

@@ -1,4 +1,4 @@
-/* rnn_host.h: what a recurrent layer and its gradient share on the CPU. */
+/* rnn_host.h: functions that a recurrent layer and its gradient share on the CPU. */
 #ifndef TK_RNN_HOST_H
 #define TK_RNN_HOST_H
 #include "rnn_walk.h"

@@ -1,7 +1,7 @@
-/* rnn_part.h: what a recurrent layer and its gradient share on every device: a direction, its operands in the type that
- * is computed in, and the workspace. Parts of a workspace are taken from its begin, at multiples of 64
- * bytes: a walk over the same takes without memory, from NULL, tells how much is needed. Nothing here reads or writes
- * an operand by itself. */
+/* rnn_part.h: state that a recurrent layer and its gradient share on every device: a direction, its operands in the
+ * type of computation, and the workspace. Parts of a workspace are taken from its begin, at multiples of 64 bytes: a
+ * walk over the same takes without memory, from NULL, counts the bytes. Nothing here reads or writes an operand by
+ * itself. */
 #ifndef TK_RNN_PART_H
 #define TK_RNN_PART_H
 #include "rnn_rows.h"
@@ -20,9 +20,9 @@ typedef struct tk_rnn_device {
     void (*multiply)(tk_queue *q, void *out, const void *a, const void *b, const tk_product *product, tk_dtype dtype,
                      void *workspace);
     const int64_t *chunk_bytes; /* of gates of steps whose W x is computed at once; one step may have more */
-    /* A fault where a length is out of range; false where this is known already, and nothing is to run. */
+    /* A fault where a length is out of range; false where this is known already and nothing must run. */
     bool (*check)(tk_queue *q, const tk_rnn *s, const void *lens);
-    /* Takes room for what the part has of its own on this device; NULL: nothing. `back`: for the gradient. */
+    /* Takes room for the part's own state on this device; NULL: there is none. `back`: for the gradient. */
     void (*take)(tk_rnn_room *room, tk_rnn_part *part, bool back);
     const struct tk_rnn_steps *steps;
     const struct tk_rnn_back_steps *back_steps;
@@ -36,10 +36,10 @@ struct tk_rnn_room {
 };
 void *tk_rnn_take(tk_rnn_room *room, int64_t count, size_t size);
 
-/* The layer with elements that are computed in: float for those of 16 bits. */
+/* The layer in the type of computation: float for elements of 16 bits. */
 tk_rnn tk_rnn_wide(const tk_rnn *s);
-/* Operands as they are computed in: where they are, or, of 16 bits, in the room, which is taken from whether there is
- * an operand or not. NULL stays. */
+/* Operands in the type of computation: in place, or, for 16 bits, in the workspace, whose room is taken whether there
+ * is an operand or not. NULL stays. */
 tk_rnn_operands tk_rnn_wide_operands(tk_queue *q, tk_rnn_room *room, tk_rnn_operands in, const tk_rnn *s);
 tk_rnn_back tk_rnn_wide_back(tk_queue *q, tk_rnn_room *room, tk_rnn_back back, const tk_rnn *s);
 /* Where results are to be computed: in their places, or in the room; and back. */
@@ -50,7 +50,7 @@ void tk_rnn_narrow_results(tk_queue *q, const tk_rnn_room *room, tk_rnn_results 
 void tk_rnn_narrow_gradients(tk_queue *q, const tk_rnn_room *room, tk_rnn_gradients out, tk_rnn_gradients wide,
                              const tk_rnn *s);
 
-/* Steps whose W x is made at once, so that their gates take about so many bytes: by shape alone. Batch first: all. */
+/* Steps whose W x is computed at once, so that their gates take about `bytes`: by shape alone. Batch first: all. */
 int64_t tk_rnn_chunk(const tk_rnn *s, int64_t bytes);
 
 /* --- a direction ------------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
-/* rnn_point.h: what a recurrent layer computes for one element of its state between two products, forward and backward,
- * for any device. Set before including: T, float or double, and SUFFIX. Gates are rows of [gates hidden] of which an
- * element has one place in each block of n: i, o, f, g of an LSTM; z, r and the new state of a GRU. */
+/* rnn_point.h: one element of a recurrent layer's state between two products, forward and backward, for any device. Set
+ * before including: T, float or double, and SUFFIX. Gates are rows of [gates hidden], in which an element has one place
+ * in each block of n: i, o, f, g of an LSTM; z, r and the new state of a GRU. */
 #include "../common/functions.h"
 #include "rnn.h"
 
@@ -12,16 +12,16 @@ TK_INLINE T TK_CAT(rnn_apply, SUFFIX)(tk_rnn_function f, T x) {
                                              : 0);
 }
 
-/* By what the function gave. */
+/* The slope by the function's result. */
 TK_INLINE T TK_CAT(rnn_slope, SUFFIX)(tk_rnn_function f, T y) {
     return f == TK_RNN_TANH ? 1 - y * y : f == TK_RNN_SIGMOID ? y * (1 - y) : (T)(y > 0);
 }
 
-/* Not a number stays. */
+/* NaN stays NaN. */
 TK_INLINE T TK_CAT(rnn_hold, SUFFIX)(T clip, T x) { return x > clip ? clip : x < -clip ? -clip : x; }
 
-/* Gates become the gradients of their sums, dc, that of c behind the step, that of c before it; dh is that of h behind
- * it. y is the function h of c behind the step, `before` is c before it. */
+/* Gates become the gradients of their sums; dc, the gradient of c after the step, becomes that of c before it; dh is
+ * the gradient of h after it. y is the function h of c after the step, `before` is c before it. */
 TK_INLINE void TK_CAT(rnn_lstm_back_point, SUFFIX)(tk_rnn_function f, tk_rnn_function g, tk_rnn_function h_of, T p_i,
                                                    T p_o, T p_f, T *i, T *o, T *forget, T *in, T y, T before, T dh,
                                                    T *dc) {
@@ -34,8 +34,8 @@ TK_INLINE void TK_CAT(rnn_lstm_back_point, SUFFIX)(tk_rnn_function f, tk_rnn_fun
     *dc = of_c * was_f + *i * p_i + *forget * p_f;
 }
 
-/* The new state of a GRU from its sum in `fresh`, what R gave and, with it, h behind the step. `behind` is 0 where R's
- * part is in `fresh` already. */
+/* The new state of a GRU from its sum in `fresh` and R's part in `behind`, and with it h after the step. `behind` is 0
+ * where R's part is in `fresh` already. */
 TK_INLINE void TK_CAT(rnn_gru_point, SUFFIX)(tk_rnn_function g, T clip, T z, T r, T behind, T *fresh, T *h) {
     *fresh = TK_CAT(rnn_apply, SUFFIX)(g, TK_CAT(rnn_hold, SUFFIX)(clip, *fresh + r * behind));
     *h = (1 - z) * *fresh + z * *h;

@@ -1,5 +1,5 @@
-/* rnn_rows.cuh: an element of a recurrent layer's state on a CUDA device: its sums, its gates, its place, with what
- * the CPU computes of it (rnn_point.h). */
+/* rnn_rows.cuh: an element of a recurrent layer's state on a CUDA device: its sums, its gates, its place, with the
+ * CPU's formulas (rnn_point.h). */
 #ifndef TK_RNN_ROWS_CUH
 #define TK_RNN_ROWS_CUH
 #include "../cuda/device.cuh"
@@ -66,14 +66,14 @@ template <class W> __device__ __forceinline__ int64_t tk_rnn_y_at(const W &w, in
     return tk_rnn_y_row(&w.s, step, w.part.direction, item) * w.s.hidden + j;
 }
 
-/* What is added to a sum: both biases, or, of the new state of a GRU with its reset behind R, W's. */
+/* The bias of a sum: both biases, or, for the new state of a GRU with its reset after R, W's alone. */
 template <class T, class W> __device__ __forceinline__ T tk_rnn_bias(const W &w, int gate, int64_t j) {
     const tk_rnn_part &a = w.part;
     const int64_t at = a.direction * 2 * a.gates + gate * w.s.hidden + j;
     const bool apart = w.s.cell == TK_RNN_GRU && w.s.reset_after && gate == 2;
     return apart ? tk_rnn_get<T>(a.in.b, at) : tk_rnn_get<T>(a.in.b, at) + tk_rnn_get<T>(a.in.b, at + a.gates);
 }
-/* R's, which that r is multiplied with. */
+/* R's bias, in the sum that r multiplies. */
 template <class T, class W> __device__ __forceinline__ T tk_rnn_inner_bias(const W &w, int64_t j) {
     return tk_rnn_get<T>(w.part.in.b, (w.part.direction * 2 + 1) * w.part.gates + 2 * w.s.hidden + j);
 }
@@ -85,7 +85,7 @@ template <class T, class W> __device__ __forceinline__ void tk_rnn_peepholes(con
         p[k] = tk_rnn_get<T>(w.part.with.p, k * w.s.hidden + j);
 }
 
-/* Sums i, o, f, g become gates, c before the step that behind it. Returns h. */
+/* Sums i, o, f, g become gates; c before the step becomes c after it. Returns h. */
 template <class T, class W> __device__ __forceinline__ T tk_rnn_lstm(const W &w, int64_t j, T (&gates)[4], T &c) {
     const tk_rnn_direction &d = w.part.with;
     const T clip = (T)d.clip;

@@ -1,10 +1,10 @@
-/* rnn_rows.h: what rows of gates go through between the products, on the CPU: one item of the batch at a step, in the
+/* rnn_rows.h: functions of rows of gates between the products, on the CPU: one item of the batch at a step, in the
  * calling thread. */
 #ifndef TK_RNN_ROWS_H
 #define TK_RNN_ROWS_H
 #include "rnn.h"
 
-/* What all rows of a direction have in common. Elements are of the type that is computed in. */
+/* Settings that all rows of a direction share. Elements are of the type of computation. */
 typedef struct tk_rnn_direction {
     int64_t hidden;
     tk_rnn_function f, g, h;
@@ -20,7 +20,7 @@ typedef struct tk_rnn_rows {
     void (*lstm)(const tk_rnn_direction *d, void *gates, void *c, void *h);
     void (*lstm_back)(const tk_rnn_direction *d, void *gates, const void *c, const void *before, const void *dh,
                       void *dc);
-    /* z and r are gates already; behind is R h + Rb, or NULL where R's part is added to the gates. */
+    /* z and r are gates already; `behind` is R h + Rb, or NULL where R's part is added to the gates. */
     void (*gru)(const tk_rnn_direction *d, void *gates, const void *behind, void *h);
     void (*gru_back)(const tk_rnn_direction *d, void *gates, const void *before, void *dh);
     /* r of the gates becomes the gradient of its sum: of_r is that of r. */

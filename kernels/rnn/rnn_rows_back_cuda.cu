@@ -1,5 +1,5 @@
-/* rnn_rows_back_cuda.cu: the gradient of a recurrent layer on a CUDA device, between the products of its driver:
- * gates of all rows once more, the steps backward, a thread for an element of an item's state; and sums over rows. */
+/* rnn_rows_back_cuda.cu: the gradient of a recurrent layer on a CUDA device, between the products of its driver: gates
+ * of all rows recomputed, the steps backward, a thread for an element of an item's state; and sums over rows. */
 #include "../cuda/column.cuh"
 #include "rnn_rows.cuh"
 
@@ -33,7 +33,7 @@ template <class T> __device__ __forceinline__ T cell_before(const walk &w, int64
                                    : ((const T *)w.cells)[row_of(w, step_before(w, step), item) * w.s.hidden + j];
 }
 
-/* --- forward, once more ----------------------------------------------------------------------- */
+/* --- forward, recomputed ---------------------------------------------------------------------- */
 
 template <class T> __device__ __forceinline__ void before(const walk &w, int64_t row, int64_t j) {
     int64_t step, item;
@@ -50,7 +50,7 @@ template <class T> __device__ __forceinline__ void plain_gates(const walk &w, in
     gate = tk_rnn_held(w.part.with.f, (T)w.part.with.clip, gate + tk_rnn_bias<T>(w, 0, j));
 }
 
-/* Behind a sequence's end r h is 0, as h is. */
+/* After a sequence's end r h is 0, as h is. */
 template <class T> __device__ __forceinline__ void gru_gates(const walk &w, int64_t row, int64_t j) {
     const int64_t n = w.s.hidden;
     const tk_rnn_direction &d = w.part.with;
@@ -76,7 +76,7 @@ template <class T> __device__ __forceinline__ void new_state(const walk &w, int6
     tk_rnn_gru(w.part.with.g, (T)w.part.with.clip, gates[0], T(0), T(0), gates[2 * n], unused);
 }
 
-/* Gates and cells of an LSTM, a sequence's steps in their order; behind the end cells are 0. */
+/* Gates and cells of an LSTM, a sequence's steps in their order; after the end cells are 0. */
 template <class T> __device__ __forceinline__ void lstm_gates(const walk &w, int64_t item, int64_t j) {
     const int64_t n = w.s.hidden, length = tk_rnn_length(w, item);
     T c = tk_rnn_get<T>(w.part.in.c0, tk_rnn_state_at(w, item, j));
@@ -174,8 +174,8 @@ template <class T> __device__ __forceinline__ void reset_back(const walk &w, int
 
 /* --- sums over rows --------------------------------------------------------------------------- */
 
-/* What a row of gates gives to a column of the biases' gradient; to one of the peepholes': i and f were multiplied with
- * c before the step, o with c behind it. */
+/* A row's term of a column of the biases' gradient, and of one of the peepholes': i and f were multiplied with c before
+ * the step, o with c after it. */
 template <class T> struct of_bias {
     static __device__ __forceinline__ double term(const walk &w, const T *gates, int64_t row, int64_t column) {
         return (double)gates[row * w.part.gates + column];

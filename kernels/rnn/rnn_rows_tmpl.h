@@ -1,6 +1,6 @@
-/* rnn_rows_tmpl.h: gates [gates hidden], c, h [hidden] -> c, h [hidden]; back: dh, dc -> the gradients of gates.
- * Rows of gates, for one type. Set before including: T, SUFFIX. A loop of several functions is too much for the
- * compiler to make vector code of: of an LSTM each has a loop of its own. */
+/* rnn_rows_tmpl.h: gates [gates hidden], c, h [hidden] -> c, h [hidden]; back: dh, dc -> the gradients of gates. Rows
+ * of gates, for one type. Set before including: T, SUFFIX. The compiler does not vectorize a loop of several functions:
+ * for an LSTM each has a loop of its own. */
 #include "rnn_point.h"
 
 #define ROW(name) TK_CAT(name, SUFFIX)
@@ -76,7 +76,7 @@ static void ROW(lstm)(const tk_rnn_direction *d, void *gates, void *c, void *h) 
     for (int64_t j = 0; j < m; j++)                                                                                    \
         ROW(rnn_lstm_back_point)                                                                                       \
     (f, g, h_of, p_i, p_o, p_f, &i[j], &o[j], &forget[j], &in[j], y[j], before[j], dh[j], &dc[j])
-/* m elements from each operand's begin; y is what h is of c behind the step. */
+/* m elements from each operand's begin; y is the function h of c after the step. */
 TK_VECTOR static void ROW(lstm_back_block)(const tk_rnn_direction *d, T *gates, const T *restrict p,
                                            const T *restrict y, const T *restrict before, const T *restrict dh,
                                            T *restrict dc, int64_t m) {

@@ -5,8 +5,8 @@
 #define TK_RNN_WALK_H
 #include "rnn_products.h"
 
-/* A direction's walk over the steps. CUDA's kernels get it by value: pointers to the host in `part` they do not
- * follow. */
+/* A direction's walk over the steps. CUDA's kernels get it by value, and do not follow pointers to the host in
+ * `part`. */
 struct tk_rnn_walk {
     tk_rnn s;
     tk_rnn_part part;
@@ -49,7 +49,7 @@ typedef struct tk_rnn_back_steps {
     void (*gates)(tk_rnn_walk_back *w);
     void (*new_state)(tk_rnn_walk_back *w); /* that GRU's new state, by R (r h) */
     void (*begin)(tk_rnn_walk_back *w);     /* dh, dc after the last step */
-    /* Gates become gradients of sums; dh and dc those of the states before the step, but for what comes by R. */
+    /* Gates become gradients of sums; dh and dc those of the states before the step, without R's part. */
     void (*step)(tk_rnn_walk_back *w);
     void (*reset)(tk_rnn_walk_back *w); /* from of_r to dh and to the reset's gradient */
     void (*end)(tk_rnn_walk_back *w);   /* dh0, dc0 */

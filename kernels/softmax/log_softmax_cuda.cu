@@ -1,4 +1,4 @@
-/* log_softmax_cuda.cu: LogSoftmax, statistics of rows, and single elements of LogSoftmax, which a loss asks for: all
+/* log_softmax_cuda.cu: LogSoftmax, statistics of rows, and the single elements of LogSoftmax that a loss reads: all
  * from one walk over the rows, so that none of them depends on which others are wanted. */
 #include "softmax_device.cuh"
 

@@ -4,7 +4,7 @@
 
 /* --- rows ---------------------------------------------------------------------------------------- */
 
-/* e / sum: of 16 bits one product, for the rounding to the element is larger than both; of float with the remainder put
+/* e / sum: for 16 bits one product, since rounding to the element is a larger error; for float with the remainder added
  * back, which gives the bits of a division (P. Markstein, IBM J. Res. Dev. 34, 1990) but below the normal numbers. */
 template <class S> struct share_of {
     float one_by;
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(TK_ROW_THREADS)
 
 /* --- gradients of rows --------------------------------------------------------------------------- */
 
-/* What is summed over a row, and the gradient by the sum. */
+/* The terms of a row's sum, and the gradient by the sum. */
 template <class S, bool LOG> __device__ __forceinline__ tk_math<S> grad_term(S dout, S out) {
     return LOG ? tk_number_of(dout) : tk_number_of(dout) * tk_number_of(out);
 }
@@ -97,7 +97,7 @@ __device__ __forceinline__ void to_grad(tk_pack<S, tk_pack_size<S>> &dy, const t
         dy.at[k] = grad_element<S, LOG>(dy.at[k], y.at[k], sum);
 }
 
-/* Blocks that a multiprocessor has at a time: for a fourth of LogSoftmax's the compiler would spill. */
+/* Blocks that a multiprocessor has at a time: with a fourth the compiler would spill registers in LogSoftmax. */
 template <class S, bool LOG> constexpr int grad_blocks = tk_is_16_bit<S> &&LOG ? 3 : 1;
 
 template <class S, int TEAM, int PER, bool LOG>
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(TK_COLUMN_THREADS)
     }
 }
 
-/* The first of the largest elements; before it, a number that is none and stands first: nothing is larger. */
+/* The first of the largest elements; a NaN that stands first wins: nothing is larger. */
 struct candidate {
     double x; /* whatever S is: a struct without holes */
     int64_t at;

@@ -1,5 +1,5 @@
-/* softmax_device.cuh: what kernels with a softmax in them share on the device: exponentials by element type, and a row
- * in the registers of a team of threads (row.cuh) with its largest element. */
+/* softmax_device.cuh: shared by kernels with a softmax inside on the device: exponentials by element type, and a row in
+ * the registers of a team of threads (row.cuh) with its largest element. */
 #ifndef TK_SOFTMAX_DEVICE_CUH
 #define TK_SOFTMAX_DEVICE_CUH
 #include "../cuda/column.cuh"
@@ -10,7 +10,7 @@ extern "C" {
 TK_SOFTMAX_KERNELS(TK_DECLARE_CUDA)
 
 /* LogSoftmax, the statistics of rows, and single elements of LogSoftmax, in one pass: each result may be NULL. picked
- * [outer, inner], of the type that is computed in: element labels[i] of column i, which is not rounded to 16 bits; not
+ * [outer, inner], of the type of computation: element labels[i] of column i, which is not rounded to 16 bits; not
  * written where there is no such element. */
 typedef struct tk_log_softmax_results {
     void *out, *largest, *log_sum, *picked;
@@ -33,7 +33,7 @@ template <> struct tk_softmax_exp<double> {
 __device__ __forceinline__ float tk_log_of(float x) { return tk_logf(x); }
 __device__ __forceinline__ double tk_log_of(double x) { return log(x); }
 
-/* A row's numbers, -infinity behind its end; the largest of the thread's own comes back. */
+/* A row's numbers, -infinity after its end; returns the largest of the thread's own. */
 template <class S, int TEAM, int PER>
 __device__ __forceinline__ tk_math<S> tk_softmax_load(tk_math<S> (&v)[PER][tk_pack_size<S>], const S *row, int64_t n,
                                                       bool packed) {
@@ -71,7 +71,7 @@ __device__ __forceinline__ tk_softmax_sums<tk_math<S>> tk_softmax_long_sums(cons
             v[k] = k < left ? tk_number_of(x.at[k]) : -(T)INFINITY;
             most_here = tk_larger_of(most_here, v[k]);
         }
-        /* Nothing but -infinity so far: relative to 0, for the difference would be no number. */
+        /* Only -infinity so far: relative to 0, since the difference would be NaN. */
         const T to = most_here == -(T)INFINITY ? 0 : most_here;
 #pragma unroll
         for (int k = 0; k < N; k++)

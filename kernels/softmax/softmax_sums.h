@@ -1,5 +1,5 @@
-/* softmax_sums.h: the largest element, sums and exponentials of one row, for one element type: what every kernel with a
- * softmax in it calls, so that all give the same bits. Set before including: T, SUFFIX. Sums of a thousand
+/* softmax_sums.h: the largest element, sums and exponentials of one row, for one element type. Every kernel with a
+ * softmax inside calls them, so that all give the same bits. Set before including: T, SUFFIX. Sums of a thousand
  * elements are taken over many lanes and added up in double; their order depends on the length only. */
 #define LANES 64
 #define BLOCK 1024
@@ -19,7 +19,7 @@ TK_VECTOR static T TK_CAT(row_max, SUFFIX)(const S *x, int64_t n) {
     return best;
 }
 
-/* The sum of term(i), 0 <= i < n, which the macro's user writes in terms of `at`. */
+/* The sum of term(i), 0 <= i < n; the macro's user writes the term with `at`. */
 #define SUM_OF(total, n, term)                                                                                         \
     for (int64_t start = 0; start < (n); start += BLOCK) {                                                             \
         int64_t stop = start + BLOCK < (n) ? start + BLOCK : (n);                                                      \
