@@ -1,10 +1,10 @@
 /* long_run.c: a model, run over and over in one session, each time on another batch, of lengths that change among
  * eight -> plans made and resident bytes, and whether both are as they ought to be. long_run MODEL RUNS
  *
- * A training run is hundreds of thousands of steps long: what a step leaves behind is what ends it. Every size with a
- * name is 2, but for "seq", which is the length; integers are drawn from 0 and 1, so that they are good as ids, masks
- * and labels. The process must be as large after the last run as after the first hundred, and have made a plan for each
- * length. Exit code 1 when not. */
+ * A training run is hundreds of thousands of steps long: memory that a step leaks ends it. Every size with a name is 2,
+ * but for "seq", which is the length; integers are drawn from 0 and 1, so that they are good as ids, masks and labels.
+ * The process must be as large after the last run as after the first hundred, and have made a plan for each length.
+ * Exit code 1 when not. */
 #include "compiler/ir/ops.h"
 #include "runtime/session/session.h"
 #include "test/unit/random_below.h"

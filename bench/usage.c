@@ -1,6 +1,6 @@
-/* usage.c: runs a program and tells, as a last line of JSON on standard output, what it took: seconds on the clock,
- * seconds of processor time, the most bytes resident. A small program does it, since a process's count of resident
- * bytes begins with those of the one that started it. usage PROGRAM ARGUMENT... */
+/* usage.c: runs a program and prints its costs as a last line of JSON on standard output: seconds on the clock, seconds
+ * of processor time, the most bytes resident. A small program does it, since a process's count of resident bytes begins
+ * with those of the one that started it. usage PROGRAM ARGUMENT... */
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -17,7 +17,7 @@ typedef struct remat_graph {
 #define GRAPH_LIST(...) (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)
 
 uint32_t graph_value(remat_graph *g, uint64_t bytes, bool is_output);
-/* Operands and results, of which there is one at least, are copied. Runs behind the node before it. */
+/* Operands and results, at least one each, are copied. Runs after the node before it. */
 uint32_t graph_node(remat_graph *g, uint64_t cost, const uint32_t *inputs, size_t n_inputs, const uint32_t *outputs,
                     size_t n_outputs);
 /* The node's result may lie over its operand, as far as both reach. */

@@ -1,4 +1,4 @@
-/* utf8.c: tells valid characters from byte sequences that only look like them. */
+/* utf8.c: distinguishes valid characters from byte sequences that only look like them. */
 #include "utf8.h"
 
 size_t tc_utf8_length(const char *text, size_t left) {

@@ -89,7 +89,7 @@ tc_status tc_written_check_beside(tc_ctx *ctx, const char *location) {
 
 /* --- which program wrote a file --------------------------------------------------------------- */
 
-/* Words near the beginning or the end of a file, one of which shows its kind. */
+/* Words near the beginning or the end of a file; one of them shows its kind. */
 static const struct {
     const char *what, *words[2];
 } kinds[] = {

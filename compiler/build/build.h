@@ -66,7 +66,7 @@ tc_value *tc_build_sum(tc_build *g, size_t count, tc_value *const *values); /* o
 
 /* --- in front of another node ----------------------------------------------------------------- */
 typedef struct tc_insert {
-    tc_build g; /* what builds; its status tells of the first error */
+    tc_build g; /* the builder; its status is the first error */
     tc_build_pool pool;
     tc_node *before, *last; /* where the nodes go; the last one of the graph when it began */
 } tc_insert;

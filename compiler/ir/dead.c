@@ -1,5 +1,5 @@
 /* dead.c: dead nodes and initializers go. One walk from the last node to the first suffices, since a node's users stand
- * behind it; graphs nested in a node that stays are cleaned at once, those of one that goes die with it. */
+ * after it; graphs nested in a node that stays are cleaned at once, those of one that goes die with it. */
 #include "ops.h"
 
 static uint32_t clean_nodes(tc_graph *graph);

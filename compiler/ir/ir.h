@@ -474,9 +474,9 @@ uint32_t tc_remove_dead(tc_graph *graph);
 /* Gives nodes whose name another node of their graph has a suffix. node_names.c */
 void tc_unique_node_names(tc_model *model);
 
-/* Whether the tensor may be trained: a float initializer that is a parameter, or, where nobody says, one of two or more
- * elements. Its elements are not constants to compute with, and two of them are never merged. Tensors of Constant nodes
- * are constants whatever their size. */
+/* Whether the tensor may be trained: a float initializer that is a parameter, or, if that is unknown, one of two or
+ * more elements. Its elements are not constants to compute with, and two of them are never merged. Tensors of Constant
+ * nodes are constants whatever their size. */
 static inline bool tc_may_be_trained(const tc_value *value) {
     return value->init && tc_dtype_is_float(value->init->dtype) &&
            (value->learned == TC_LEARNED_YES || (value->learned == TC_LEARNED_UNKNOWN && value->init->count > 1));

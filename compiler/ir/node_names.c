@@ -1,5 +1,5 @@
 /* node_names.c: no two nodes of a graph have one name at the end of a pipeline, since other runtimes refuse such files.
- * The first keeps the name; clones, inlined bodies and what rules made get a suffix. */
+ * The first keeps the name; clones, inlined bodies and nodes from rules get a suffix. */
 #include "ir.h"
 
 static void unique_names(tc_arena *arena, tc_graph *graph) {

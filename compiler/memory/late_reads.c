@@ -72,7 +72,7 @@ static bool rest_is_there(const tc_node *node, const tc_value *value, const tc_n
     return true;
 }
 
-/* Whether keeping operand 0 in the place of result 0 halves the bytes, or more. */
+/* Whether keeping operand 0 instead of result 0 halves the bytes, or more. */
 static bool is_half(const tc_node *node) {
     tc_dim_pool *pool = node->graph->model->dims;
     const tc_value *operand = tc_input(node, 0);

@@ -267,8 +267,8 @@ static void write_value_of(writer *w, const tc_attr *attr, Onnx__AttributeProto 
     }
 }
 
-/* Only tensors and graphs can differ from an attribute's origin: tensors in the place of their data, graphs in nodes
- * that passes changed. */
+/* Only tensors and graphs can differ from an attribute's origin: tensors by the location of their data, graphs
+ * in nodes that passes changed. */
 static Onnx__AttributeProto *write_attr(writer *w, const tc_attr *attr) {
     bool nested = attr->kind == TC_ATTR_TENSOR || attr->kind == TC_ATTR_TENSORS || attr->kind == TC_ATTR_GRAPH ||
                   attr->kind == TC_ATTR_GRAPHS;

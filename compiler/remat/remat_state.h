@@ -1,6 +1,6 @@
 /* remat_state.h: a schedule that is changed a step at a time, with its peak and cost kept up to date: O(degree * log
- * slots) for a change of one step. Steps stand in slots, most of which are empty: there is room for one more step
- * between any two. */
+ * slots) for a change of one step. Steps stand in slots, most of them empty: there is room for one more step between
+ * any two. */
 #ifndef TC_REMAT_STATE_H
 #define TC_REMAT_STATE_H
 #include "remat_nodes.h"

@@ -15,8 +15,8 @@ typedef struct tc_remat_turn {
     uint32_t *maker; /* [n_values] the node that made a value last before the turn, or none */
     uint32_t *again; /* [n_values] the first step after the turn that makes it, or n_steps */
     uint32_t *form;  /* [n_steps] after the turn: another node that makes the same and needs less, or none */
-    uint64_t *bytes; /* [n_values] in units of which there are less than 2^31 */
-    uint64_t *cost;  /* [n_nodes] in units of which there are less than 2^40 */
+    uint64_t *bytes; /* [n_values] in units, fewer than 2^31 */
+    uint64_t *cost;  /* [n_nodes] in units, fewer than 2^40 */
     uint32_t *stage; /* [n_steps + 1] after the turn: which stage a step is of, in ascending order */
     uint32_t n_stages;
     bool shares;   /* stages that recompute the same values may keep those of the stage before */

@@ -99,7 +99,7 @@ typedef struct tc_budget {
     uint32_t *late_node_of;  /* [n_units] the run in the backward pass, if there are two; else TC_REMAT_NONE */
     uint32_t *value_of;      /* [n_results] of the problem; TC_REMAT_NONE */
     uint32_t *late_value_of; /* [n_results] likewise, in the backward pass */
-    uint32_t *result_of;     /* [problem.n_values] the result behind a value of the problem; TC_REMAT_NONE: none */
+    uint32_t *result_of;     /* [problem.n_values] the result of a value of the problem; TC_REMAT_NONE: none */
 } tc_budget;
 
 /* The problem, everything in `arena`; `costs` NULL: bytes that nodes touch. TC_USAGE if --save or --recompute match

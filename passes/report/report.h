@@ -1,5 +1,5 @@
-/* report.h: tempoc's report: a few lines of text, JSON or an HTML page. All show the same tc_report, which holds
- * plain numbers and strings, so that the graphs behind it may be destroyed. */
+/* report.h: tempoc's report: a few lines of text, JSON or an HTML page. All show the same tc_report, which holds plain
+ * numbers and strings, so that its graphs may be destroyed. */
 #ifndef TC_REPORT_H
 #define TC_REPORT_H
 #include "passes/pass/pass.h"

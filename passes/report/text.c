@@ -1,5 +1,5 @@
 /* text.c: the report that tempoc prints: five lines; one more each for an optimizer and for the memory, needs and
- * costs of a run, if they are known; a table for a curve; with -v the names behind the numbers. */
+ * costs of a run, if they are known; a table for a curve; with -v the names for the numbers. */
 #include "passes/torch/metadata/metadata.h"
 #include "passes/weights/weights.h"
 #include "report.h"

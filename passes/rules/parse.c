@@ -12,8 +12,8 @@
  *     part     ::= 'part' ID '(' ID, ... ')' '{' text '}' where?
  *
  * Tokens are found by parse_token.c, which puts in the text of parts (parts.c); attributes (between < and >) and lists
- * of numbers are read by parse_attr.c. Every mistake is told with file:line:column and ends the parse: a rule file is
- * small and read by its author. */
+ * of numbers are read by parse_attr.c. Every mistake is reported with file:line:column and ends the parse: a rule file
+ * is small and read by its author. */
 #include "parse.h"
 #include <math.h>
 #include <string.h>

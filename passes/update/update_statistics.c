@@ -12,7 +12,7 @@ static bool is_training_norm(const tc_node *node) {
     return tc_node_is(node, "", "BatchNormalization") && tc_attr_int(node, "training_mode", 0) != 0;
 }
 
-/* The initializer behind a value that a later call of the module reads after an earlier call updated it. */
+/* The initializer of a value that one call of the module updates and a later call reads. */
 static tc_value *statistic_of(const tc_node *node, uint32_t index) {
     tc_value *value = tc_input(node, index);
     while (value && value->producer) {

@@ -20,7 +20,8 @@ typedef struct train_counts {
  * from 0. */
 tc_status train_read_counts(tc_ctx *ctx, tempo_session *session, const tc_counted *term, int64_t samples,
                             double *out_count, double *out_total);
-/* Parts of the term add up: it is a sum, or its divisor, of which all batches have `total`, is only kept from 0. */
+/* Parts of the term add up: it is a sum, or a mean whose divisor is only kept from 0 and is `total` over all
+ * batches. */
 bool train_adds_up(const tc_counted *term, double total);
 
 /* Makes the graph, unless it is there. `loss`: the output. Memory is the context's. */

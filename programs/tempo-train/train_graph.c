@@ -44,7 +44,7 @@ static void set_batch(tc_ctx *ctx, const tc_graph *graph, int64_t batch, tc_opti
 
 /* --- compiling ------------------------------------------------------------------------------------ */
 
-/* The arena that a share of memory is a share of: recipe none's. 0: nobody asks, or it is not known. */
+/* The arena that a share of memory is a share of: recipe none's. 0: not asked for, or unknown. */
 static uint64_t initial_arena(tc_ctx *ctx, const tc_source *source, const tc_options *options) {
     tc_options yardstick = *options;
     tc_compiled compiled;

@@ -312,7 +312,7 @@ static tc_status judge_plan(tc_ctx *ctx, const tc_plan_summary *plan, const tc_p
                     plan->budget, plan->arena);
 }
 
-/* The plan is made again, which is the same. */
+/* Computes the plan once more; it is the same. */
 static tc_status verify(const run *r, const tc_summary *summary, uint64_t initial) {
     if (summary->file_batch > 0) {
         tc_error(r->ctx, TC_UNSUPPORTED, NULL, "--verify runs the file as read, whose batch is the number %" PRId64,

@@ -15,7 +15,7 @@
 #define MOST_BATCH (INT64_C(1) << 30)
 #define MOST_TRIALS 100
 /* tempo-run's libraries, in addresses: 50 MiB with a graph of one node, 17 of the code of products, and up to 8 that
- * making a plan leaves behind beside the tables; what it leaves alone under a limit of its own (runtime/available.c:
+ * remain after planning beside the tables; the reserve that it leaves free under its own limit (runtime/available.c:
  * this, and no more than the arena); and a thread's stack, as systems have them. */
 #define LIBRARIES (UINT64_C(75) << 20)
 #define RESERVE (UINT64_C(16) << 20)

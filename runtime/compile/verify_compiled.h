@@ -28,8 +28,8 @@ typedef struct tc_slopes {
 tc_status tc_compare_slopes(tc_ctx *ctx, const tc_compile_request *like, const tc_options *options, uint64_t seed,
                             const tc_draw *draw, tc_slopes *out);
 
-/* What tells rounding from faults: recipe none in double (`options`), run when somebody asks; values were rounded to
- * `dtype`. In the context's arena, but for its sessions. verify_rounding.c */
+/* Distinguishes rounding from faults: recipe none in double (`options`), run on demand; values were rounded to `dtype`.
+ * In the context's arena, but for its sessions. verify_rounding.c */
 typedef struct tc_rounding tc_rounding;
 tc_rounding *tc_rounding_create(tc_ctx *ctx, const tc_compile_request *like, const tc_options *options, uint64_t seed,
                                 const tc_draw *draw, tempo_dtype dtype);
@@ -37,10 +37,9 @@ void tc_rounding_close(tc_rounding *rounding);
 /* Both are as near to output `name` in double as rounding explains. False where it does not run in double. */
 bool tc_is_rounding(tc_rounding *rounding, const char *name, const tempo_tensor *got, const tempo_tensor *want);
 
-/* Runs graphs on the same random inputs: the file as read, what recipe `none` makes of it, what the
- * options make of it,
- * the same on the reference kernels. Compares outputs with the first, outputs and gradients with the second and the
- * last, gradients with slopes of the loss. Prints a table to `out` (NULL: none). TC_MISMATCH, with an error for each
- * output beyond its tolerance; TC_UNSUPPORTED names the node without a kernel. */
+/* Runs graphs on the same random inputs: the file as read, its compilation by recipe `none`, that by the
+ * options, and the latter on the reference kernels. Compares outputs with the first, outputs and gradients with the
+ * second and the last, gradients with slopes of the loss. Prints a table to `out` (NULL: none). TC_MISMATCH, with an
+ * error for each output beyond its tolerance; TC_UNSUPPORTED names the node without a kernel. */
 tc_status tc_verify_compiled(tc_ctx *ctx, const tc_compile_request *like, uint64_t seed, FILE *out);
 #endif

@@ -5,7 +5,7 @@
 
 static bool is_zip(const tc_file *file) { return file->size >= 2 && memcmp(file->data, "PK", 2) == 0; }
 
-/* After the header's length, of which no file needs the upper four bytes. */
+/* After the header's length, whose upper four bytes are 0 in every file. */
 static bool is_safetensors(const tc_file *file) {
     return file->size > 8 && memcmp((const char *)file->data + 4, "\0\0\0\0{", 5) == 0;
 }

@@ -27,7 +27,7 @@ typedef struct rt_chains {
 } rt_chains;
 enum { RT_NORM_OPERANDS = 3, RT_NORM_RESULTS = 3 };
 
-/* Puts chains in the place of nodes whose types are static, or around norms. They live in `arena`; the map has
+/* Replaces nodes whose types are static by chains, or puts chains around norms. They live in `arena`; the map has
  * rt_chains for each node with some. No chain goes on after a value in `averaged`, whose elements change between the
  * nodes; NULL: there is none. */
 tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena, tc_map *averaged);

@@ -78,8 +78,7 @@ bool rt_has_kernel(const rt_device *device, const tc_node *node) {
     return dtype == TC_UNDEFINED ? dtypes != 0 : (dtypes >> dtype & 1) != 0;
 }
 
-/* Ops behind the node that the device has no kernel for either, each once: who moves a model to another device wants
- * to know them all. */
+/* Later ops without a kernel on the device, each once: users who move a model to another device need the whole list. */
 static void note_others(tc_ctx *ctx, const rt_device *device, const tc_node *first) {
     tc_map *told = tc_map_create(ctx->arena);
     const char *names = "";

@@ -124,7 +124,7 @@ static tc_status read_spans(resized *s) {
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
-/* An axis with its table, of which the host keeps the weights in double precision. */
+/* An axis with its table; the host keeps the weights in double precision. */
 typedef struct axis_table {
     tk_resize_axis axis;
     double *weights;

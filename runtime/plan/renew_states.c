@@ -1,6 +1,6 @@
 /* renew_states.c: tensors that live from run to run on the device: weights, moments, running statistics, accumulators.
  * An output is paired with the input whose place it takes in the next run. Where nothing reads the old elements once
- * the new ones are written, both lie in one place; else there are two, which change roles behind each run. Only an
+ * the new ones are written, both lie in one place; else there are two, which change roles after each run. Only an
  * output that no kernel writes for itself, such as another input, is copied. */
 #include "compiler/memory/memory.h"
 #include "plan.h"
@@ -31,7 +31,7 @@ static uint32_t *find_readers(const rt_plan *plan) {
 }
 
 /* Whether the launch that makes `made` may write it over the bytes of `old`, whose last reader is launch `reader` - 1:
- * nothing reads these behind it, nor it. */
+ * neither it nor a later launch reads these. */
 static bool may_lie_over(const rt_plan *plan, const rt_storage *made, const rt_storage *old, uint32_t reader) {
     const rt_launch *writer = &plan->launches[made->launch];
     return reader <= made->launch ||

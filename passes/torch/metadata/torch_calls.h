@@ -1,8 +1,8 @@
-/* torch_calls.h: the PyTorch operations behind the nodes of a file, as the dynamo exporter keeps them in a node's
- * metadata (pkg.torch.onnx.fx_node):
+/* torch_calls.h: the PyTorch operations of the nodes of a file, as the dynamo exporter keeps them in a node's metadata
+ * (pkg.torch.onnx.fx_node):
  *
  *   %linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x, %p_w, None), kwargs = {})
- */
+ * */
 #ifndef TC_TORCH_CALLS_H
 #define TC_TORCH_CALLS_H
 #include "compiler/ir/ir.h"

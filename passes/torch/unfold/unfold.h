@@ -48,7 +48,7 @@ tc_value *tc_unfold_parameter_of(const tc_unfold *u, const char *target);
 tc_value *tc_unfold_make_parameter(const tc_unfold *u, const char *target, tc_tensor *tensor);
 /* The result of a new node of one or two operands (y may be NULL), in no graph yet. */
 tc_value *tc_unfold_add_node(const tc_unfold *u, const char *op, tc_value *x, tc_value *y, const tc_type *type);
-/* Puts the new nodes, the last of which computes `now`, before all others; returns the first of them. */
+/* Puts the new nodes before all others (the last one computes `now`); returns the first of them. */
 tc_node *tc_unfold_insert_first(const tc_unfold *u, const tc_value *now);
 /* `now` has the initializer's elements: it is the result of new nodes, which takes its name, or the parameter. */
 void tc_unfold_put_in_place(tc_unfold *u, const tc_standin *s, tc_value *now);

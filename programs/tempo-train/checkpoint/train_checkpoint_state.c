@@ -1,5 +1,5 @@
-/* train_checkpoint_state.c: the file `state` of a checkpoint: lines of a word and numbers, the last of which is the sum
- * of all before it. A text that is read is written again and compared: there is only one text for each state. */
+/* train_checkpoint_state.c: the file `state` of a checkpoint: lines of a word and numbers; the last line is the sum of
+ * all before it. A text that is read is written again and compared: there is only one text for each state. */
 #include "train_checkpoint_parts.h"
 #include "compiler/text/text.h"
 #include "runtime/files/files.h"

@@ -40,7 +40,7 @@ tc_status train_files_open(tc_ctx *ctx, tc_arena *arena, const char *path, const
 void train_files_close(train_files *source);
 /* NULL: it is not there. */
 const train_array *train_file_array(const train_file *file, const char *name);
-/* Whether mapped files are too large for the system to keep in memory. The system is then told that rows are read at
- * random; otherwise it would read ahead pages that are not needed. */
+/* Whether mapped files are too large for the system to keep in memory. The system is then advised of random reads;
+ * otherwise it would read ahead pages that are not needed. */
 bool train_files_are_large(const train_files *source);
 #endif
