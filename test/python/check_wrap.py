@@ -471,7 +471,7 @@ def check_refusals():
             return x if x.sum() > 0 else -x
 
     refused(tempo.Unsupported, "PyTorch cannot export", lambda: tempo.torch.wrap(Jumps(), x, fallback=False))
-    refused(tempo.Usage, "no forward of Python's", lambda: tempo.torch.wrap(torch.compile(make())))
+    refused(tempo.Usage, "no Python forward", lambda: tempo.torch.wrap(torch.compile(make())))
     wrapped = tempo.torch.wrap(make("loss"), batch())
     with warnings.catch_warnings(record=True) as seen:  # a caller's own mistakes are PyTorch's own errors
         warnings.simplefilter("always")
