@@ -34,7 +34,9 @@ def differentiable():
     passes = os.path.join(HERE, "../../passes")
     rows = re.findall(r'^GRADIENT\("",\s*(\w+)', open(os.path.join(passes, "gradients/gradients.def")).read(),
                       re.M)
-    for path in glob.glob(os.path.join(passes, "rules", "*.rules")):
+    texts = glob.glob(os.path.join(passes, "rules", "texts", "*.rules"))
+    assert rows and texts
+    for path in texts:
         rows += re.findall(r"^gradient (\w+) ", open(path).read(), re.M)
     return rows
 

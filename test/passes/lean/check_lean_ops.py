@@ -572,7 +572,7 @@ def rows(paths, pattern):
 def uncovered(gradients):
     """Ops of ai.tempo with a gradient and no case here, nor a row of pointwise.def (check_pointwise.py)."""
     known = rows("gradients/gradients.def", r'^GRADIENT\("ai.tempo",\s*(\w+)')
-    known |= rows("rules/*.rules", r"^gradient ai.tempo.(\w+)")
+    known |= rows("rules/texts/*.rules", r"^gradient ai.tempo.(\w+)")
     pointwise = rows("../kernels/pointwise/pointwise.def", r'^POINTWISE\(\w+, "ai.tempo", (\w+)')
     return sorted(known - pointwise - {g[0] for g in gradients})
 
