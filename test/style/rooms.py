@@ -68,7 +68,7 @@ def uses_of(root, build):
 
 
 def judge(rooms, excuses, uses):
-    """What is wrong, and {room: rooms that it uses}."""
+    """What is wrong, and {room: rooms whose headers it includes}."""
     place = {room: i for i, room in enumerate(rooms)}
     wrong, arrows, needed = [], collections.defaultdict(set), set()
     for room in sorted({room_of(path) for use in uses for path in (use[0], use[2])} - set(rooms)):
@@ -77,7 +77,8 @@ def judge(rooms, excuses, uses):
         a, b = room_of(path), room_of(target)
         if a == b or a not in place or b not in place:
             continue
-        arrows[a].add(b)
+        if "." in what:
+            arrows[a].add(b)  # by includes, which are the same in every build
         if place[b] < place[a]:
             needed.add((path, what))
             if (path, what) not in excuses:
@@ -88,7 +89,7 @@ def judge(rooms, excuses, uses):
 
 
 def draw(rooms, arrows):
-    """A table for each library: rooms from top to bottom, the purpose of each, and the rooms that it uses there."""
+    """A table for each library: rooms from top to bottom, the purpose of each, and the rooms that it includes."""
     lines = []
     for library in LIBRARIES:
         inside = [r for r in rooms if f"{r}/".startswith(library)]

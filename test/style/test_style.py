@@ -47,7 +47,7 @@ CASES = {
 # A list of rooms, uses between files, and what is wrong with them.
 ROOMS = rooms.read_list("# a comment\npasses/a: top\npasses/b: ground\n"
                         "up passes/b/x.c -> f: why\nup passes/b/x.c -> g: why\n")
-USES = [("passes/a/y.c", "h", "passes/b/x.c"), ("passes/b/x.c", "f", "passes/a/y.c"),
+USES = [("passes/a/y.c", "x.h", "passes/b/x.h"), ("passes/b/x.c", "f", "passes/a/y.c"),
         ("passes/b/x.c", "y.h", "passes/a/y.h"), ("passes/c/z.c", "h", "passes/b/x.c")]
 WRONG = ["test/style/rooms.txt does not list passes/c", "passes/b/x.c uses y.h of passes/a/y.h, which is above it",
          "test/style/rooms.txt excuses passes/b/x.c -> g, which goes up no more"]
