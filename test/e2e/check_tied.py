@@ -69,11 +69,11 @@ def check_names(tempoc, rng):
     a, b = ["m_a_weight", "m_a_bias"], ["m_b_weight", "m_b_bias"]
     code, said, _ = compile_model(tempoc, two_layers(rng, a, a))
     expect("one parameter by name, stored twice: one again", code == 0 and "warning" not in said
-           and "one again: val_2 is now val_1 [tied]" in said and "of their own again" not in said, said)
+           and "merged again: val_2 is now val_1 [tied]" in said and "of their own again" not in said, said)
     code, said, out = compile_model(tempoc, two_layers(rng, a, b))
     names = {i.name for i in out.graph.initializer} if out else set()
     expect("two parameters that are equal: only their shared bias is parted", code == 0 and "warning" not in said
-           and "one again" not in said and "of their own again: m.b.bias [tied]" in said, said)
+           and "merged again" not in said and "of their own again: m.b.bias [tied]" in said, said)
     expect("a parameter gets its own name", {"bias", "m.b.bias", "val_1", "val_2"} <= names, names)
     code, said, _ = compile_model(tempoc, two_layers(rng, a, b, equal=False, same_bias=False))
     expect("nothing equal, nothing shared: silence", code == 0 and said == "", said)
