@@ -159,12 +159,7 @@ tc_dim tc_eval_wrap(tc_dtype dtype, tc_dim value) {
 #define tc_eval_none NULL
 static const tc_eval_fn evaluators[] = {
 #define ROW(name, since, in_lo, in_hi, out_lo, out_hi, types, traits, shape, eval, ...) tc_eval_##eval,
-#define ONNX ROW
-#define TEMPO ROW
 #include "compiler/ir/ops.def"
-#undef ONNX
-#undef TEMPO
-#undef ROW
 };
 
 /* No shape: nothing to evaluate. The evaluators themselves handle float results of operands that are no constants. */

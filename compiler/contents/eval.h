@@ -54,10 +54,5 @@ tc_scalar tc_eval_arith(tc_eval *ev, tc_arith op, tc_dtype dtype, tc_scalar a, t
 typedef const tc_contents *(*tc_eval_fn)(tc_eval *ev, const tc_node *node, uint32_t output);
 #define ROW(name, since, in_lo, in_hi, out_lo, out_hi, types, traits, shape, eval, ...)                                \
     const tc_contents *tc_eval_##eval(tc_eval *ev, const tc_node *node, uint32_t output);
-#define ONNX ROW
-#define TEMPO ROW
 #include "compiler/ir/ops.def"
-#undef ONNX
-#undef TEMPO
-#undef ROW
 #endif

@@ -292,9 +292,8 @@ tc_model *tc_model_create(void);        /* held by the recovery point that is op
 void tc_model_destroy(tc_model *model); /* closes its files, too; NULL is fine */
 void tc_model_hold(tc_model *model);    /* from now on the innermost recovery point holds it, no longer its former
                                          * owner */
-/* The model borrows from the file, which is closed with it. `key`: the location of external data; a key that begins
- * with
- * '/' is no location. model_files.c */
+/* The model borrows from the file, which is closed with it. `key`: the location of external data; a key with a leading
+ * slash is no location. model_files.c */
 struct tc_file;
 void tc_model_keep(tc_model *model, const char *key, struct tc_file *file);
 void tc_model_keep_file(tc_model *model, struct tc_file *file);                /* under a key of its own */

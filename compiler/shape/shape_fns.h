@@ -65,10 +65,5 @@ tc_dim tc_dims_product(tc_dim_pool *pool, const tc_dim *dims, int count);
 typedef tc_status (*tc_shape_fn)(tc_shape_ctx *sc, tc_node *node);
 #define ROW(name, since, in_lo, in_hi, out_lo, out_hi, types, traits, shape, ...)                                      \
     tc_status tc_shape_##shape(tc_shape_ctx *sc, tc_node *node);
-#define ONNX ROW
-#define TEMPO ROW
 #include "compiler/ir/ops.def"
-#undef ONNX
-#undef TEMPO
-#undef ROW
 #endif

@@ -48,12 +48,7 @@ static tc_status infer_unknown(tc_shape_ctx *sc, tc_node *node) {
 #define tc_shape_none NULL
 static const tc_shape_fn functions[] = {
 #define ROW(name, since, in_lo, in_hi, out_lo, out_hi, types, traits, shape, ...) tc_shape_##shape,
-#define ONNX ROW
-#define TEMPO ROW
 #include "compiler/ir/ops.def"
-#undef ONNX
-#undef TEMPO
-#undef ROW
 };
 
 tc_status tc_infer_node(tc_ctx *ctx, tc_node *node) {

@@ -2,7 +2,6 @@
  * but after the last reader of the old weight, so that the new one can overwrite it (runtime/plan/state.c). */
 #include "compiler/text/marks.h"
 #include "compiler/ir/ops.h"
-#include "passes/pass/pass.h"
 #include "passes/weights/weights.h"
 
 typedef struct places {

@@ -1,7 +1,6 @@
 /* command_run.c: one command -> the compiled model, written, and its report. Each compilation is one request to
- * compile_once.c and one measurement of its result: that of the command, that of recipe `none` beside it, and those
- * that
- * --fit and recipe `auto` try. */
+ * compile_once.c and one measurement of its result: that of the command, that of recipe `none` beside it, and the
+ * trials of --fit and of recipe `auto`. */
 #include "compiler/base/base.h"
 #include "passes/budget/budget.h"
 #include "command.h"

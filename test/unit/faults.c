@@ -117,7 +117,7 @@ void faults_fail_each(void (*work)(faults_outcome *), const char *what, bool (*m
     faults_outcome got = {0};
     faults_begin(SIZE_MAX);
     work(&got);
-    size_t total = faults_end(&function), step = every || total < 2000 ? 1 : total / 750, tried = 0;
+    size_t total = faults_end(&function), step = every || total < 2000 ? 1 : total / 1000, tried = 0;
     if (got.status != 0)
         fail_msg("%s", got.message);
     int fd = free_descriptor();
