@@ -1,5 +1,5 @@
 /* insert.c: a tc_build whose nodes move in front of another node. */
-#include "compiler/build/build.h"
+#include "build.h"
 
 void tc_insert_begin(tc_insert *insert, tc_ctx *ctx, tc_arena *arena, tc_node *before) {
     tc_graph *graph = before->graph;

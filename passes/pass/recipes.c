@@ -4,7 +4,7 @@
 
 static const tc_recipe recipes[] = {
 #define RECIPE(name, passes, ways, summary) {#name, passes, ways, summary},
-#include "passes/pass/recipes.def"
+#include "recipes.def"
 #undef RECIPE
 };
 

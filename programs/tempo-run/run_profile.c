@@ -1,5 +1,4 @@
-/* run_profile.c: a Chrome trace: one complete event ("ph": "X") per launch, times in microseconds. Of the runtime only
- * this file sees cJSON. */
+/* run_profile.c: a Chrome trace: one complete event ("ph": "X") per launch, times in microseconds. */
 #include "compiler/base/base.h"
 #include "passes/report/json_writer.h"
 #include "run.h"

@@ -1,4 +1,4 @@
-/* tempoc_double.c: replaces every other float type of a model by double, for `tempoc --verify`: differences of a loss
+/* in_double.c: replaces every other float type of a model by double, for `tempoc --verify`: differences of a loss
  * in float say little of its slope. Types, initializers, and attributes that hold or name elements change, in the graph
  * as read and in its functions. An op that takes no doubles is found when the model is compiled. */
 #include "compile.h"

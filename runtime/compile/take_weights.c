@@ -1,4 +1,4 @@
-/* tempoc_checkpoint.c: compares names, types and shapes of a file of weights with those of the model. */
+/* take_weights.c: compares names, types and shapes of a file of weights with those of the model. */
 #include "compiler/cli/cli.h"
 #include "compile.h"
 #include <string.h>

@@ -1,10 +1,10 @@
-/* tempoc_verify.c: `tempoc --verify`: from one file to graphs that run on the same random inputs, and a table of their
- * differences. The file as read defines the outputs, recipe `none` the gradients; neither has the rewrites that the
- * user added, but their gradient rules. Dropout draws the same masks in all three. An output is measured relative to
- * its largest element, a gradient to at least a hundredth of the largest gradient: some gradients are zero in theory
- * (the bias of a key in attention) and rounding noise in practice. Where all of them are, tempoc_rounding.c computes
+/* verify_compiled.c: `tempoc --verify`: from one file to graphs that run on the same random inputs, and a table of
+ * their differences. The file as read defines the outputs, recipe `none` the gradients; neither has the rewrites that
+ * the user added, but their gradient rules. Dropout draws the same masks in all three. An output is measured relative
+ * to its largest element, a gradient to at least a hundredth of the largest gradient: some gradients are zero in theory
+ * (the bias of a key in attention) and rounding noise in practice. Where all of them are, verify_rounding.c computes
  * the size of rounding. Graphs run by the same kernels share their faults: the compiled one runs on the reference
- * kernels as well, and slopes of the loss (tempoc_slopes.c) know no rule. */
+ * kernels as well, and slopes of the loss (verify_slopes.c) know no rule. */
 #include "verify_compiled.h"
 #include "passes/budget/budget.h"
 #include "passes/bodies/bodies.h"

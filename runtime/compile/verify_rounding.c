@@ -1,4 +1,4 @@
-/* tempoc_rounding.c: whether two results differ by rounding alone, for `tempoc --verify`. Where terms cancel out, as in
+/* verify_rounding.c: whether two results differ by rounding alone, for `tempoc --verify`. Where terms cancel out, as in
  * the gradient of a mean of probabilities, the result is their rounding, and no element shows how large that may be. So
  * recipe none runs in double, once as it is and once with every value off by a few roundings. An output may differ from
  * the double result by as much as that moves it. A wrong formula or kernel moves it further. */

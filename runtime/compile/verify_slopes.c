@@ -1,4 +1,4 @@
-/* tempoc_slopes.c: gradients against central differences, for `tempoc --verify`. The model is compiled once more, in
+/* verify_slopes.c: gradients against central differences, for `tempoc --verify`. The model is compiled once more, in
  * double where its ops allow that. Values with a gradient become inputs, moved a little off their values: zeros often
  * lie on a kink, and there gradients vanish. The loss alone is cut out of the graph and run at both ends of steps along
  * random directions in all those inputs at once; the slope must be that of the gradients. A slope is believed where two

@@ -1,7 +1,5 @@
-/* state.c: tensors that live from run to run on the device: weights, moments, running statistics, accumulators. An
- * output is paired with the input that it replaces in the next run. Where nothing reads the old elements once the new
- * ones are written, both lie in one place; else there are two, which change roles after each run. Only an output that
- * no kernel writes for itself, such as another input, is copied. */
+/* state.c: calls about states: which output becomes which input, first values, and values after a run.
+ * runtime/plan/renew_states.c says where the elements lie. */
 #include "compiler/memory/memory.h"
 #include "compiler/text/marks.h"
 #include "session.h"
