@@ -49,6 +49,11 @@ typedef struct tc_options {
     int64_t pareto;     /* --pareto=: points of the curve of budget against time; 0: none */
     bool best_effort;   /* --best-effort: accept a plan that misses the budget */
 
+    const char **lora; /* --lora=RANK[,...]:GLOB: adapters beside the products whose weights match: adapt/adapt.h */
+    size_t n_lora;
+    const struct tc_adapter *adapter; /* of --lora-from, read by the caller; NULL: there is none */
+    int64_t init_seed;                /* of weights that passes make: adapters, a new head */
+
     tc_update_options update; /* --update and its settings */
     /* The task of the pass counts: nothing; weights for terms of the loss with different counts; the count of each
      * scalar as an output. Not on the command line: for programs that combine batches. */
@@ -99,6 +104,8 @@ typedef struct tc_summary {
     tc_update_summary *update; /* NULL: no weight is updated */
     tc_counted *counted;       /* of scalars that are no plain mean of samples */
     size_t n_counted, cap_counted;
+    struct tc_adapted *adapted; /* products with an adapter, and their names: adapt/adapt.h */
+    size_t n_adapted;
     const char *uncounted; /* a message: a scalar whose count is not known, and why; NULL: there is none */
 } tc_summary;
 
