@@ -3,6 +3,7 @@
 #define TC_WEIGHTS_H
 #include "choose_loss.h"
 #include "equal_weights.h"
+#include "init_weights.h"
 #include "train_list.h"
 #include "trainable.h"
 #endif
