@@ -363,7 +363,7 @@ tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model) {
     bool asked = tc_has_requests(graph);
     if (!asked && env->options->only_requests)
         return tc_drop_stops(graph), TC_OK;
-    if (!asked && (model->is_step || tc_has_backward(graph, env->options->loss != NULL)))
+    if (!asked && (model->is_step || tc_has_backward(graph, tc_names_loss(env->options))))
         return keep_backward(env, graph);
     if (!asked)
         TC_TRY(tc_choose_loss(env, graph, &loss));

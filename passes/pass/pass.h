@@ -13,6 +13,7 @@ typedef struct tc_options {
     const char *passes;     /* --passes=: comma-separated names; NULL: the recipe's */
     const char *recipe;     /* --recipe=NAME */
     const char *loss;       /* --loss=NAME */
+    const char *add_loss;   /* --add-loss=KIND[,...][:OUTPUT]: weights/added_loss.h */
     bool loss_scale;        /* --loss-scale: the backward pass starts from a graph input */
     const char *precision;  /* --precision: fp32, bf16 or fp16; NULL: fp32 */
     const char **selection; /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */

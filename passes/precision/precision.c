@@ -11,6 +11,7 @@
 #include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
+#include "passes/weights/choose_loss.h"
 #include <math.h>
 #include <string.h>
 
@@ -339,7 +340,7 @@ tc_status tc_pass_precision(tc_pass_env *env, tc_model *model) {
     if (tc_precision(env->options) == TC_FLOAT)
         return TC_OK;
     TC_TRY(tc_infer_graph(env->ctx, model->graph));
-    if (model->is_step || tc_has_backward(model->graph, env->options->loss != NULL)) {
+    if (model->is_step || tc_has_backward(model->graph, tc_names_loss(env->options))) {
         tc_error(env->ctx, TC_USAGE, NULL, "--precision: the graph holds a backward pass already");
         tc_hint(env->ctx, "compile the model without its backward pass");
         return TC_USAGE;

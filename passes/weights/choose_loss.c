@@ -1,6 +1,7 @@
 /* choose_loss.c: chooses the output that is the loss: by --loss, else by marks and gradient ops of the file, else by
  * the look of the graph. */
 #include "choose_loss.h"
+#include "added_loss.h"
 #include "compiler/memory/memory.h"
 #include <string.h>
 
@@ -45,11 +46,20 @@ static tc_status named_loss(tc_ctx *ctx, const tc_graph *graph, const char *name
     return TC_USAGE;
 }
 
+static tc_value *marked_loss(const tc_graph *graph) {
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->outputs[i]->role == TC_ROLE_LOSS)
+            return graph->outputs[i];
+    return NULL;
+}
+
 tc_status tc_choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value **out_loss) {
     tc_ctx *ctx = env->ctx;
     uint32_t n = 0;
     if (env->options->loss)
         return named_loss(ctx, graph, env->options->loss, out_loss);
+    if (env->options->add_loss && (*out_loss = marked_loss(graph)))
+        return TC_OK;
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         if (tc_is_scalar_float(graph->outputs[i])) {
             *out_loss = graph->outputs[i];
@@ -60,11 +70,12 @@ tc_status tc_choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value **out
         return TC_OK;
     if (n == 0) {
         tc_error(ctx, TC_USAGE, NULL, "no output is a loss: expected one float number ([] or [1])");
-        tc_hint(
-            ctx,
-            "the outputs are: %s; export the model with its loss (docs/howto/exporting.md), or compile it without a "
-            "backward pass by --recipe=forward",
-            list_candidates(ctx, graph, false));
+        const char *kind = tc_added_loss_advice(ctx, graph);
+        tc_hint(ctx,
+                "the outputs are: %s; %s%s%sexport the model with its loss (docs/howto/exporting.md), or compile it "
+                "without a backward pass by --recipe=forward",
+                list_candidates(ctx, graph, false), kind ? "give it one by --add-loss=" : "", kind ? kind : "",
+                kind ? ", or " : "");
     } else {
         tc_error(ctx, TC_USAGE, NULL, "%u outputs could be the loss: %s", (unsigned)n,
                  list_candidates(ctx, graph, true));
@@ -75,8 +86,10 @@ tc_status tc_choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value **out
 
 tc_value *tc_unambiguous_loss(const tc_options *options, const tc_graph *graph) {
     tc_value *loss = NULL;
-    if (tc_has_backward(graph, options->loss != NULL))
+    if (tc_has_backward(graph, tc_names_loss(options)))
         return NULL;
+    if (options->add_loss)
+        return (loss = marked_loss(graph)) ? loss : tc_added_loss_known(options, graph);
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         tc_value *value = graph->outputs[i];
         if (!tc_is_scalar_float(value) || (options->loss && strcmp(value->name, options->loss) != 0))
@@ -105,16 +118,9 @@ static void tell_inferred(tc_ctx *ctx, const tc_graph *graph, const tc_roles *ro
                        : "if it holds none, name the loss: --loss=NAME");
 }
 
-static bool any_marked_loss(const tc_graph *graph) {
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        if (graph->outputs[i]->role == TC_ROLE_LOSS)
-            return true;
-    return false;
-}
-
 /* Gradient ops do not say which value they differentiate; --loss does. */
 static void mark_named_loss(const tc_graph *graph, const tc_roles *roles, const char *name) {
-    for (uint32_t i = 0; !any_marked_loss(graph) && i < graph->n_outputs; i++) {
+    for (uint32_t i = 0; !marked_loss(graph) && i < graph->n_outputs; i++) {
         tc_value *value = graph->outputs[i];
         if (strcmp(value->name, name) == 0 && !is_backward(roles->outputs[i]) &&
             tc_dtype_is_float(tc_value_dtype(value)))

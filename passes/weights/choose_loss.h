@@ -3,12 +3,15 @@
 #define TC_CHOOSE_LOSS_H
 #include "passes/pass/pass.h"
 
-/* The output that --loss names, or the only scalar float output. TC_USAGE, with an error, if there is none or more
- * than one. */
+/* Whether the options say which loss: the look of the outputs is no sign of a backward pass then. */
+static inline bool tc_names_loss(const tc_options *options) { return options->loss || options->add_loss; }
+
+/* The output that --loss names, that --add-loss made, or the only scalar float output. TC_USAGE, with an error, if
+ * there is none or more than one. */
 tc_status tc_choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value **out_loss);
 
-/* The output that autodiff would differentiate. NULL if autodiff could not decide, or if the graph holds a backward
- * pass. */
+/* The output that autodiff would differentiate; before the pass `loss`, the output that --add-loss is a loss of. NULL
+ * if autodiff could not decide, or if the graph holds a backward pass. */
 tc_value *tc_unambiguous_loss(const tc_options *options, const tc_graph *graph);
 
 /* Sets the roles (roles.h) of a typed graph that holds a backward pass. If only the look of its outputs shows the

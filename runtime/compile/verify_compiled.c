@@ -14,8 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-#define AS_READ "restore,upgrade,inline,shapes,dropout,autodiff" /* which only answers Gradient nodes here */
-#define NOISE 0.01                                               /* of the largest gradient */
+#define AS_READ "restore,upgrade,inline,shapes,loss,dropout,autodiff" /* which only answers Gradient nodes here */
+#define NOISE 0.01                                                    /* of the largest gradient */
 #define MAX_MISMATCHES 10
 
 /* Room for the rounding of other orders of summation, none for another formula. */
