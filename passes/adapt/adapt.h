@@ -32,9 +32,9 @@ typedef struct tc_adapter {
     size_t n;
 } tc_adapter;
 
-/* A product that has an adapter, by names of the graph: an initializer is called "<module>.lora_A.weight",
- * "<module>.lora_B.weight", "<module>.lora_magnitude_vector", as in PEFT's files after "base_model.model.". In the
- * context's arena. */
+/* A weight that has an adapter, by names of the graph: an initializer is called "<module>.lora_A.weight",
+ * "<module>.lora_B.weight", "<module>.lora_magnitude_vector", as in PEFT's files after "base_model.model.". A module
+ * that the file stores several times has an entry for each copy, with the same three names. In the context's arena. */
 typedef struct tc_adapted {
     const char *module;
     const char *weight;            /* the frozen initializer */

@@ -60,6 +60,8 @@ typedef struct tc_options {
      * scalar as an output. Not on the command line: for programs that combine batches. */
     enum { TC_COUNT_NOT, TC_COUNT_SHARE, TC_COUNT_OUTPUT } counting;
 } tc_options;
+/* Whether the options ask for adapters: then the file's own weights are frozen unless --train names them. */
+static inline bool tc_adapts(const tc_options *options) { return options->n_lora > 0 || options->adapter; }
 
 /* Findings of the passes, for the report. In the context's arena. */
 typedef struct tc_rule_stat {
@@ -97,6 +99,7 @@ typedef struct tc_summary {
     tc_map *randoms;  /* of its random ops, likewise */
     tc_map *initializers;      /* initializers of the file: name -> const tc_tensor; NULL: those of the graph.
                                   tc_record_initializers */
+    tc_map *made;              /* names of those that passes made to be trained: tc_record_made. NULL: none */
     tc_map *torch_names;       /* initializer -> its parameter in PyTorch: metadata/torch_names.h */
     tc_train_list *train_list; /* NULL: there is none */
     tc_plan_summary *plan;     /* NULL: there was no budget */

@@ -138,6 +138,8 @@ tc_status tc_train_list_read(tc_pass_env *env, const tc_model *model) {
     return TC_OK;
 }
 
+bool tc_train_list_is_option(const tc_train_list *list) { return list->by_option; }
+
 const char *tc_train_list_origin(const tc_train_list *list) { return list->by_option ? "--train-list" : list->path; }
 
 bool tc_train_list_has(const tc_train_list *list, const char *name, const char *torch) {

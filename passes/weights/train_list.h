@@ -16,6 +16,9 @@ tc_status tc_train_list_read(tc_pass_env *env, const tc_model *model);
  * recorded for tc_train_list_check. */
 bool tc_train_list_has(const tc_train_list *list, const char *name, const char *torch);
 
+/* It is that of --train-list, not of the file's metadata. */
+bool tc_train_list_is_option(const tc_train_list *list);
+
 /* "--train-list", or the key: the source of the list. */
 const char *tc_train_list_origin(const tc_train_list *list);
 

@@ -175,9 +175,10 @@ void tc_flow_between(tc_arena *arena, const tc_rule_set *rules, const tc_graph *
 static tc_request request_of(const tc_pass_env *env, const char *name, const char *torch, bool *matched) {
     const tc_options *options = env->options;
     const tc_train_list *list = env->summary->train_list;
-    tc_request result = !list                                  ? TC_REQUEST_NONE
-                        : tc_train_list_has(list, name, torch) ? TC_REQUEST_TRAIN
-                                                               : TC_REQUEST_FREEZE;
+    bool adapts = tc_adapts(options), listed = list && tc_train_list_has(list, name, torch);
+    if (adapts) /* the list of the file itself speaks of training without adapters */
+        listed = tc_is_made(env, name) || (listed && tc_train_list_is_option(list));
+    tc_request result = !list && !adapts ? TC_REQUEST_NONE : listed ? TC_REQUEST_TRAIN : TC_REQUEST_FREEZE;
     for (size_t i = 0; i < options->n_selection; i++) {
         bool train = strncmp(options->selection[i], "train=", 6) == 0;
         const char *glob = strchr(options->selection[i], '=') + 1;
@@ -238,8 +239,9 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
     tc_ctx *ctx = s->env->ctx;
     tc_value *value = tc_map_get(s->graph->names, name);
     tc_request asked = request_of(s->env, name, tc_torch_name_or_own(s->env->summary, name), s->matched);
-    bool by_list = s->env->summary->train_list != NULL;
-    const char *option = by_list ? tc_train_list_origin(s->env->summary->train_list) : "--train";
+    const tc_train_list *list = s->env->summary->train_list;
+    bool by_list = list || tc_adapts(s->env->options);
+    const char *option = list ? tc_train_list_origin(list) : "--train";
     if (!tc_dtype_is_float(tensor->dtype)) {
         if (asked == TC_REQUEST_TRAIN && !s->quiet)
             tc_warn(ctx, NULL, "%s: %s is %s and has no gradient", option, tc_quote(ctx, name),
@@ -338,9 +340,22 @@ static void tell_joined(const selection *s) {
     tc_hint(ctx, "export with do_constant_folding=False: then each parameter is trained under its own name");
 }
 
+bool tc_is_made(const tc_pass_env *env, const char *name) {
+    return env->summary->made && tc_map_get(env->summary->made, name);
+}
+
 void tc_record_initializer(tc_pass_env *env, const char *name, const tc_tensor *tensor) {
     if (env->summary->initializers)
         tc_map_set(env->summary->initializers, name, (void *)(uintptr_t)tensor);
+}
+
+void tc_record_made(tc_pass_env *env, tc_value *value) {
+    const char *name = tc_arena_strdup(env->ctx->arena, value->name);
+    value->learned = TC_LEARNED_YES;
+    tc_record_initializer(env, name, value->init);
+    if (!env->summary->made)
+        env->summary->made = tc_map_create(env->ctx->arena);
+    tc_map_set(env->summary->made, name, (void *)(uintptr_t)name);
 }
 
 void tc_record_initializers(tc_pass_env *env, const tc_model *model) {

@@ -52,4 +52,8 @@ void tc_record_initializers(tc_pass_env *env, const tc_model *model);
 /* The initializer of that name, which lives as long as the model, counts as the file's from now on; `tensor` NULL: it
  * is there no more. */
 void tc_record_initializer(tc_pass_env *env, const char *name, const tc_tensor *tensor);
+/* The same for an initializer that a pass has made to be trained, an adapter's or a new head's: it is trained also
+ * where --lora freezes the file's own. */
+void tc_record_made(tc_pass_env *env, tc_value *value);
+bool tc_is_made(const tc_pass_env *env, const char *name);
 #endif

@@ -125,6 +125,7 @@ static tc_status check_arguments(tc_ctx *ctx, train_options *o, const tc_argumen
     TC_TRY(check_optimizer(ctx, o));
     TC_TRY(train_schedule_find(ctx, o->schedule_name, &o->schedule));
     TC_TRY(tc_seed_option(ctx, o->seed, &o->session.seed));
+    o->options.init_seed = (int64_t)o->session.seed;
     TC_TRY(tc_pipeline_check(ctx, &o->options));
     o->session.threads = (int)o->threads;
     o->session.check_memory = o->check_memory;

@@ -83,5 +83,6 @@ tc_status tc_command_check(tc_ctx *ctx, tc_command *c) {
         TC_TRY(tc_machine_check(ctx, c->options.machine));
     const char *otherwise = c->options.passes ? "onnx" : "cpu";
     TC_TRY(tc_target_find(ctx, c->target_name ? c->target_name : otherwise, &c->target));
+    c->options.init_seed = c->options.remat_seed;
     return tc_pipeline_check(ctx, &c->options);
 }
