@@ -23,6 +23,7 @@ typedef struct tc_options {
     bool train_padding;       /* --train-padding: gradients for the padding rows of embeddings, too */
     bool retie;               /* --retie: weights that the exporter stored several times become one */
     bool untie;               /* --untie: weights that the exporter merged become several */
+    bool restore_batch_norm;  /* --restore-batch-norm: norms that the file has in inference mode train */
     bool accumulate;          /* --accumulate: gradients that a graph of ONNX Runtime adds to buffers are still added */
     const char **rules_files; /* --rules=FILE */
     size_t n_rules_files;

@@ -2,7 +2,10 @@
 moves them (momentum 0.3 there, 0.7 in ONNX; the variance of n - 1), are saved, evaluated with, and gone on from.
 Expected: numpy in double. The norm reads the data, and weights stay (a rate of 0), so that all follows from the data. A
 second norm calls the first one's module again; another has the same first numbers, and ones, which a constant has, too.
+The inference form of the same model, in a new and an old opset, does all this with --restore-batch-norm, and nothing
+without.
 """
+import re
 import sys
 
 import numpy as np
@@ -50,6 +53,22 @@ def check(found, stats, what):
         t.close(found[name], want, f"{what}: {name}")
 
 
+def check_inference(same, stats):
+    """`stats`: those that training leaves."""
+    form = TEXT.replace("training_mode = 1, ", "").replace("rm, rv)", "m, v)")
+    form = re.sub(r"(y\d?), rm\d?, rv\d? =", r"\1 =", form)
+    first = [np.zeros(2), np.ones(2)] * 2
+    for opset in 21, 9:
+        with open(t.path("inference.onnxt"), "w", encoding="utf-8") as file:
+            file.write(form.replace('"" : 21', f'"" : {opset}'))
+        for flags, want, says in ((["--restore-batch-norm"], stats, "BatchNormalization of y, y2, y3 is in training"),
+                                  ([], first, "in inference mode: it uses its running statistics")):
+            t.run(t.path("inference.onnxt"), *same[1:], *flags, "--save", t.path("saved.onnx"), says=[says])
+            saved = onnx.load(t.path("saved.onnx"))
+            check({i.name: onnx.numpy_helper.to_array(i) for i in saved.graph.initializer}, want, f"inference, {flags}")
+            t.check(all(len(n.output) == 1 for n in saved.graph.node), "--save: the file is not as it was")
+
+
 def main():
     x = (np.random.default_rng(5).standard_normal((SAMPLES, 2, 3)) * [[2.0], [0.5]] + 1).astype(np.float32)
     np.savez(t.path("train.npz"), x=x)
@@ -59,6 +78,7 @@ def main():
     for _ in range(2):
         for at in range(0, SAMPLES, BATCH):
             stats = moved(stats, x[at:at + BATCH].astype(np.float64))
+    after_two_epochs = stats
     same = [t.path("model.onnxt"), "--data", t.path("train.npz"), "--eval-data", t.path("train.npz"), "--batch", BATCH,
             "--no-shuffle", "--epochs=2", "--lr=0", "--loss=loss", "--freeze=one", "--log", t.path("log.jsonl")]
     for group in 1, 2:  # each batch of a group moves them
@@ -80,6 +100,7 @@ def main():
         stats = moved(stats, x.astype(np.float64))
     with np.load(t.path("out.npz")) as out:
         check({name[:-4]: out[name] for name in out.files if name.endswith(".new")}, stats, "tempo-run --repeat")
+    check_inference(same, after_two_epochs)
     with open(t.path("none.onnxt"), "w", encoding="utf-8") as file:
         file.write(TEXT.replace("momentum = 0.7> (x2, one", "momentum = 0.0> (x2, one"))
     t.run(t.path("none.onnxt"), *same[1:], says=["momentum 0", "momentum=None"])

@@ -20,11 +20,11 @@ static bool begins_with(const char *text, const char *start, size_t n) {
     return strncmp(text, start, n) == 0 && text[n] == '.';
 }
 
-/* "/a/b/b.0/MatMul" -> "a.b.0"; "" for a path without modules. */
-static const char *module_of(tc_arena *arena, const char *path) {
+/* "/a/b/b.0/MatMul" -> "a.b.0" */
+const char *tc_script_module(tc_arena *arena, const tc_node *node) {
     const char *module = "";
     size_t length;
-    for (const char *at = path; next_component(&at, &length); at += length) {
+    for (const char *at = node->name; *at == '/' && next_component(&at, &length); at += length) {
         const char *next = at + length + 1;
         if (!begins_with(next, at, length))
             module = tc_arena_printf(arena, "%s%s%.*s", module, *module ? "." : "", (int)length, at);
@@ -35,9 +35,9 @@ static const char *module_of(tc_arena *arena, const char *path) {
 bool tc_script_name(tc_arena *arena, const tc_value *initializer, tc_torch_name *out_name) {
     const tc_use *use = initializer->uses;
     if (!is_folded(initializer->name) || !use || use->next || tc_value_rank(initializer) != 2 ||
-        !tc_node_is(use->user, "", "MatMul") || use->index != 1 || use->user->name[0] != '/')
+        !tc_node_is(use->user, "", "MatMul") || use->index != 1)
         return false;
-    const char *module = module_of(arena, use->user->name);
+    const char *module = tc_script_module(arena, use->user);
     if (!*module)
         return false;
     *out_name = (tc_torch_name){tc_arena_printf(arena, "%s.weight", module), TC_TORCH_TRANSPOSED};
