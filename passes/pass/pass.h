@@ -84,6 +84,15 @@ typedef struct tc_counted {
     const char *factor; /* the input that multiplies the term; NULL: none */
     bool adds_up;       /* a sum: nothing divides it */
 } tc_counted;
+/* What the loss's cross-entropy shows of a batch, found by the pass metrics: outputs of the graph, float[classes], or
+ * float[] where classes is 1. */
+typedef struct tc_metrics {
+    const char *right, *actual; /* labels that count: those with the best score, by class; and all */
+    const char *predicted;      /* best scores of these labels, by class; NULL: no F1 */
+    const char *likelihood;     /* -log p of these labels: their mean or their sum, any float; NULL: no perplexity */
+    bool is_mean;
+    int64_t classes;
+} tc_metrics;
 typedef struct tc_train_list tc_train_list; /* train_list.h */
 typedef struct tc_summary {
     const char **trained, **frozen, **unreached; /* initializer names */
@@ -109,6 +118,7 @@ typedef struct tc_summary {
     tc_update_summary *update; /* NULL: no weight is updated */
     tc_counted *counted;       /* of scalars that are no plain mean of samples */
     size_t n_counted, cap_counted;
+    tc_metrics *metrics;        /* NULL: no cross-entropy of scores and labels was found */
     struct tc_adapted *adapted; /* products with an adapter, and their names: adapt/adapt.h */
     size_t n_adapted;
     const char *uncounted; /* a message: a scalar whose count is not known, and why; NULL: there is none */

@@ -155,6 +155,7 @@ tc_status tc_evaluation_model(tc_pass_env *env, tc_model *model, const char *con
     env->summary->counted = summary.counted;
     env->summary->n_counted = summary.n_counted;
     env->summary->uncounted = summary.uncounted;
+    env->summary->metrics = summary.metrics;
     for (size_t i = 0; i < n; i++) {
         tc_value *weight = tc_map_get(model->graph->names, weights[i]);
         if (weight && weight->init && !weight->is_input)

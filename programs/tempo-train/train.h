@@ -8,6 +8,7 @@
 #include "runtime/session/session.h"
 #include "programs/tempo-train/data/train_data.h"
 #include "programs/tempo-train/ranks/train_ranks.h"
+#include "train_metrics.h"
 #include <signal.h>
 
 #define TRAIN_MOST INT64_C(1000000000) /* limit of numbers in options: products of two of them do not overflow */
@@ -151,6 +152,7 @@ typedef struct train_eval {
     const char **scores; /* [n] scalar float outputs */
     double *means;
     size_t n;
+    train_metrics metrics;
     void **copies; /* by state, of weights that lie on a device */
 } train_eval;
 

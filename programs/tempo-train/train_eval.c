@@ -48,6 +48,7 @@ tc_status train_eval_open(tc_ctx *ctx, const train_source *from, int64_t batch, 
     e->graph.batch = trained->batch;
     TC_TRY(train_session_open(ctx, from->o, NULL, model, &e->graph));
     TC_TRY(list_scores(ctx, &summary, e));
+    train_metrics_open(ctx, &summary, e->graph.session->model->graph, &e->metrics);
     e->copies = TC_NEW_ARRAY(ctx->arena, void *, trained->n_states + 1);
     const train_input *inputs = train_graph_inputs(ctx, &e->graph, trained, &n_inputs);
     train_data_options data = train_data_for(from->o, from->o->eval_path, batch);
@@ -141,6 +142,7 @@ tc_status train_eval_run(tc_ctx *ctx, train_ranks *ranks, train_eval *e, const t
     *out_samples = 0;
     for (size_t i = 0; i < e->n_terms; i++)
         e->values[i] = e->counts[i] = e->sums[i] = 0;
+    train_metrics_begin(&e->metrics);
     TC_TRY(bind_weights(ctx, e, trained));
     for (int64_t i = 0; i < batches; i++) {
         train_batch batch;
@@ -153,10 +155,11 @@ tc_status train_eval_run(tc_ctx *ctx, train_ranks *ranks, train_eval *e, const t
         if (status != TEMPO_OK)
             return train_failed(ctx, e->graph.session, status);
         TC_TRY(add_scores(ctx, e, batch.samples));
+        TC_TRY(train_metrics_add(ctx, e->graph.session, &e->metrics));
     }
     TC_TRY(train_ranks_sum(ctx, ranks, e->values, e->n_terms));
     TC_TRY(train_ranks_sum(ctx, ranks, e->counts, e->n_terms));
     TC_TRY(train_ranks_sum(ctx, ranks, e->sums, e->n_terms));
     take_means(e);
-    return TC_OK;
+    return train_metrics_end(ctx, ranks, &e->metrics);
 }

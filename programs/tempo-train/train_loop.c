@@ -216,10 +216,13 @@ static tc_status evaluate(train_run *r) {
         return TC_OK;
     TC_TRY(train_eval_run(r->ctx, r->o->ranks, &r->eval, &r->graph, &samples));
     tc_arena *arena = tc_arena_create();
-    train_score *scores = TC_NEW_ARRAY(arena, train_score, r->eval.n + 1);
+    train_score *scores = TC_NEW_ARRAY(arena, train_score, r->eval.n + TRAIN_METRICS);
     for (size_t i = 0; i < r->eval.n; i++)
         scores[i] = (train_score){r->eval.scores[i], r->eval.means[i]};
-    train_log_eval(&r->log, r->progress.step, r->progress.epoch, scores, r->eval.n, samples, tc_seconds() - begun);
+    for (size_t i = 0; i < r->eval.metrics.n; i++)
+        scores[r->eval.n + i] = (train_score){r->eval.metrics.names[i], train_metrics_value(&r->eval.metrics, i)};
+    train_log_eval(&r->log, r->progress.step, r->progress.epoch, scores, r->eval.n + r->eval.metrics.n, samples,
+                   tc_seconds() - begun);
     tc_arena_destroy(arena);
     return TC_OK;
 }

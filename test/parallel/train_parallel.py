@@ -24,6 +24,7 @@ from programs import bytes_of, text_of, write
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "train"))
 import saved_models  # noqa: E402
 import train_counts  # noqa: E402
+import train_metrics  # noqa: E402
 import train_tool as t  # noqa: E402
 from rank_job import ENVIRONMENT, GONE_IN, SILENT_IN, Job  # noqa: E402
 
@@ -100,6 +101,16 @@ def counts():
             t.close(np.concatenate([found["W"].ravel(), found["b"]]), weights, f"{what}: weights",
                     t.tolerances.TRAINED_WEIGHT)
             os.remove(t.path("parts.jsonl"))
+
+
+def metrics():
+    """Accuracy, F1 and perplexity of parts of batches, of which some are empty."""
+    for name in "two classes", "four classes, one never seen", "tokens":
+        want = train_metrics.prepare(name)
+        for ranks in (2, 3):
+            run(ranks, t.path("model.onnxt"), "--data", t.path("data.npz"), "--eval-data", t.path("data.npz"), "--lr=0",
+                "--batch=4", "--freeze=cw", "--log", t.path("log.jsonl"))
+            train_metrics.compare(want, f"{name}, {ranks} ranks")
 
 
 def statistics():
@@ -269,6 +280,7 @@ def going():
 
 means()
 counts()
+metrics()
 statistics()
 real_models()
 going_on()
