@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""BatchNormalization of inference exports in the pass `restore`: what --restore-batch-norm does, and what is said of norms
-that stay, or that the exporter folded.
+"""BatchNormalization of inference exports in the pass `restore`: what --restore-batch-norm does, and what is said of
+norms that stay, or that the exporter folded.
 
 usage: check_restore_norms.py TEMPOC [NAME ...]      NAME: functions below, without `check_`; default: all
 """
