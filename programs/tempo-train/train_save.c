@@ -10,7 +10,7 @@
 
 /* Those of the evaluation's graph, but for the ops of ai.tempo. */
 static const char forward_passes[] =
-    "restore,upgrade,inline,shapes,unfold,batch,tied,evaluate,canonicalize,lower,canonicalize,dce";
+    "restore,past,upgrade,inline,shapes,unfold,batch,tied,evaluate,canonicalize,lower,canonicalize,dce";
 
 static bool takes(const tc_value *value, const tempo_tensor *tensor) {
     if (!value || !value->init || (int)value->init->dtype != (int)tensor->dtype || value->init->rank != tensor->rank)
