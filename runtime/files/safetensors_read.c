@@ -2,6 +2,7 @@
  *   {"__metadata__": {KEY: VALUE, ...}, NAME: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
  * and is read as just that, without recursion. Elements must cover the rest of the file, without holes. */
 #include "compiler/base/base.h"
+#include "json_read.h"
 #include "safetensors.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,9 +17,8 @@ typedef struct reader {
     tc_ctx *ctx;
     tc_arena *scratch;
     rt_safetensors *out;
-    const char *text; /* from the file's beginning, so that `at` is a byte of the file */
-    size_t at, end;   /* bytes of the header are between them */
-    uint64_t all;     /* bytes of elements that there are */
+    rt_json json; /* from the file's beginning, so that `at` is a byte of the file */
+    uint64_t all; /* bytes of elements that there are */
     tc_map *names;
     entry *entries;
     size_t n, cap;
@@ -49,142 +49,15 @@ static bool find_dtype(const char *name, tempo_dtype *out_dtype) {
     return false;
 }
 
-/* --- JSON ------------------------------------------------------------------------------------- */
-
-static tc_status bad(const reader *r, const char *what) {
-    return tc_error(r->ctx, TC_BAD_INPUT, NULL, "byte %zu of the header: %s", r->at, what);
-}
-
 static tc_status bad_tensor(const reader *r, const char *name, const char *what) {
     return tc_error(r->ctx, TC_BAD_INPUT, NULL, "tensor '%s': %s", tc_quote(r->ctx, name), what);
-}
-
-static void skip_blanks(reader *r) {
-    while (r->at < r->end && memchr(" \t\r\n", r->text[r->at], 4))
-        r->at++;
-}
-
-static bool accept(reader *r, char c) {
-    skip_blanks(r);
-    if (r->at == r->end || r->text[r->at] != c)
-        return false;
-    r->at++;
-    return true;
-}
-
-static tc_status expect(reader *r, char c) {
-    if (accept(r, c))
-        return TC_OK;
-    return bad(r, tc_arena_printf(r->scratch, "expected '%c'", c));
-}
-
-/* Between two items of a list, or after its last one. */
-static tc_status next(reader *r, char end, bool *out_more) {
-    *out_more = accept(r, ',');
-    return *out_more ? TC_OK : expect(r, end);
-}
-
-/* Four hexadecimal digits; negative: there are none. */
-static int32_t read_hex(reader *r) {
-    int32_t value = 0;
-    for (int i = 0; i < 4; i++, r->at++) {
-        static const char digits[] = "0123456789abcdef";
-        char c = r->at < r->end ? r->text[r->at] : 0;
-        const char *digit = strchr(digits, c >= 'A' && c <= 'F' ? c | 0x20 : c);
-        if (!c || !digit)
-            return -1;
-        value = value << 4 | (int32_t)(digit - digits);
-    }
-    return value;
-}
-
-static char *put_utf8(char *out, int32_t c) {
-    static const struct {
-        int32_t below;
-        unsigned char lead;
-    } lengths[] = {{0x80, 0}, {0x800, 0xC0}, {0x10000, 0xE0}, {0x110000, 0xF0}};
-    int more = 0;
-    while (c >= lengths[more].below)
-        more++;
-    *out++ = (char)(lengths[more].lead | c >> 6 * more);
-    while (more-- > 0)
-        *out++ = (char)(0x80 | (c >> 6 * more & 0x3F));
-    return out;
-}
-
-/* After a backslash. A character beyond 16 bits is two escapes, a pair of surrogates. */
-static tc_status read_escape(reader *r, char **out) {
-    static const char plain[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-    char c = r->at < r->end ? r->text[r->at++] : 0;
-    const char *found = c ? strchr(plain, c) : NULL;
-    if (found) {
-        *(*out)++ = meant[found - plain];
-        return TC_OK;
-    }
-    int32_t code = c == 'u' ? read_hex(r) : -1;
-    if (code >= 0xD800 && code < 0xDC00) {
-        bool pair = r->end - r->at >= 2 && r->text[r->at] == '\\' && r->text[r->at + 1] == 'u';
-        r->at += pair ? 2 : 0;
-        int32_t low = pair ? read_hex(r) : -1;
-        code = low >= 0xDC00 && low < 0xE000 ? 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00) : -1;
-    }
-    if (code <= 0 || (code >= 0xDC00 && code < 0xE000))
-        return bad(r, "this escape stands for no character of a name");
-    *out = put_utf8(*out, code);
-    return TC_OK;
-}
-
-static tc_status copy_string(reader *r, char *out) {
-    while (r->at < r->end && r->text[r->at] != '"') {
-        unsigned char c = (unsigned char)r->text[r->at];
-        size_t length = tc_utf8_length(r->text + r->at, r->end - r->at);
-        if (c < 0x20 || length == 0)
-            return bad(r, c < 0x20 ? "a control character in a string" : "it is not UTF-8");
-        if (c == '\\') {
-            r->at++;
-            TC_TRY(read_escape(r, &out));
-            continue;
-        }
-        memcpy(out, r->text + r->at, length);
-        out += length;
-        r->at += length;
-    }
-    return r->at < r->end ? expect(r, '"') : bad(r, "a string does not end");
-}
-
-/* No escape is shorter than its character. */
-static tc_status read_string(reader *r, tc_arena *arena, const char **out_string) {
-    TC_TRY(expect(r, '"'));
-    size_t end = r->at;
-    while (end < r->end && r->text[end] != '"')
-        end += r->text[end] == '\\' ? 2 : 1;
-    char *string = tc_arena_alloc(arena, end - r->at + 1, 1);
-    *out_string = string;
-    return copy_string(r, string);
-}
-
-static tc_status read_number(reader *r, uint64_t most, uint64_t *out_number) {
-    uint64_t value = 0;
-    skip_blanks(r);
-    size_t first = r->at;
-    while (r->at < r->end && r->text[r->at] >= '0' && r->text[r->at] <= '9') {
-        uint64_t digit = (uint64_t)(r->text[r->at] - '0');
-        if (value > (most - digit) / 10 || (r->at > first && value == 0))
-            return bad(r, value ? "the number is too large" : "a number with zeros before it");
-        value = value * 10 + digit;
-        r->at++;
-    }
-    if (r->at == first)
-        return bad(r, "expected a whole number, 0 or more");
-    *out_number = value;
-    return TC_OK;
 }
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
 static tc_status read_dtype(reader *r, entry *e) {
     const char *name;
-    TC_TRY(read_string(r, r->scratch, &name));
+    TC_TRY(rt_json_string(&r->json, r->scratch, &name));
     if (find_dtype(name, &e->array.tensor.dtype))
         return TC_OK;
     return tc_error(r->ctx, TC_UNSUPPORTED, NULL, "tensor '%s': element type '%s'", tc_quote(r->ctx, e->array.name),
@@ -194,15 +67,15 @@ static tc_status read_dtype(reader *r, entry *e) {
 static tc_status read_shape(reader *r, entry *e) {
     int64_t dims[TC_MAX_RANK];
     int rank = 0;
-    TC_TRY(expect(r, '['));
-    for (bool more = !accept(r, ']'); more;) {
+    TC_TRY(rt_json_expect(&r->json, '['));
+    for (bool more = !rt_json_accept(&r->json, ']'); more;) {
         uint64_t dim;
         if (rank == TC_MAX_RANK)
             return tc_error(r->ctx, TC_LIMIT, NULL, "tensor '%s': more than %d dims", tc_quote(r->ctx, e->array.name),
                             TC_MAX_RANK);
-        TC_TRY(read_number(r, INT64_MAX, &dim));
+        TC_TRY(rt_json_whole(&r->json, INT64_MAX, &dim));
         dims[rank++] = (int64_t)dim;
-        TC_TRY(next(r, ']', &more));
+        TC_TRY(rt_json_next(&r->json, ']', &more));
     }
     int64_t *copy = TC_NEW_ARRAY(r->out->arena, int64_t, (size_t)rank + 1);
     memcpy(copy, dims, (size_t)rank * sizeof *dims);
@@ -212,11 +85,11 @@ static tc_status read_shape(reader *r, entry *e) {
 }
 
 static tc_status read_offsets(reader *r, entry *e) {
-    TC_TRY(expect(r, '['));
-    TC_TRY(read_number(r, INT64_MAX, &e->begin));
-    TC_TRY(expect(r, ','));
-    TC_TRY(read_number(r, INT64_MAX, &e->end));
-    return expect(r, ']');
+    TC_TRY(rt_json_expect(&r->json, '['));
+    TC_TRY(rt_json_whole(&r->json, INT64_MAX, &e->begin));
+    TC_TRY(rt_json_expect(&r->json, ','));
+    TC_TRY(rt_json_whole(&r->json, INT64_MAX, &e->end));
+    return rt_json_expect(&r->json, ']');
 }
 
 static const struct {
@@ -227,16 +100,17 @@ enum { ALL_FIELDS = (1 << TC_COUNT(fields)) - 1 };
 
 static tc_status read_field(reader *r, entry *e, unsigned *seen) {
     const char *key;
-    size_t i = 0, at = r->at;
-    TC_TRY(read_string(r, r->scratch, &key));
+    size_t i = 0, at = r->json.at;
+    TC_TRY(rt_json_string(&r->json, r->scratch, &key));
     while (i < TC_COUNT(fields) && strcmp(fields[i].name, key) != 0)
         i++;
     if (i == TC_COUNT(fields) || *seen & 1u << i) {
-        r->at = at;
-        return bad(r, i == TC_COUNT(fields) ? "a tensor has just dtype, shape and data_offsets" : "it is there twice");
+        r->json.at = at;
+        return rt_json_bad(&r->json, i == TC_COUNT(fields) ? "a tensor has just dtype, shape and data_offsets"
+                                                           : "it is there twice");
     }
     *seen |= 1u << i;
-    TC_TRY(expect(r, ':'));
+    TC_TRY(rt_json_expect(&r->json, ':'));
     return fields[i].read(r, e);
 }
 
@@ -258,10 +132,10 @@ static tc_status check_sizes(const reader *r, const entry *e) {
 static tc_status read_entry(reader *r, const char *name) {
     entry e = {.array.name = name};
     unsigned seen = 0;
-    TC_TRY(expect(r, '{'));
-    for (bool more = !accept(r, '}'); more;) {
+    TC_TRY(rt_json_expect(&r->json, '{'));
+    for (bool more = !rt_json_accept(&r->json, '}'); more;) {
         TC_TRY(read_field(r, &e, &seen));
-        TC_TRY(next(r, '}', &more));
+        TC_TRY(rt_json_next(&r->json, '}', &more));
     }
     if (seen != ALL_FIELDS)
         return bad_tensor(r, name, "dtype, shape and data_offsets are needed");
@@ -275,32 +149,32 @@ static tc_status read_entry(reader *r, const char *name) {
 static tc_status read_metadata(reader *r) {
     tc_map *keys = tc_map_create(r->scratch);
     if (r->has_metadata)
-        return bad(r, "__metadata__ is there twice");
+        return rt_json_bad(&r->json, "__metadata__ is there twice");
     r->has_metadata = true;
-    TC_TRY(expect(r, '{'));
-    for (bool more = !accept(r, '}'); more;) {
+    TC_TRY(rt_json_expect(&r->json, '{'));
+    for (bool more = !rt_json_accept(&r->json, '}'); more;) {
         tc_pair pair;
-        TC_TRY(read_string(r, r->out->arena, &pair.key));
+        TC_TRY(rt_json_string(&r->json, r->out->arena, &pair.key));
         if (tc_map_get(keys, pair.key))
-            return bad(r, "two entries of __metadata__ have one key");
+            return rt_json_bad(&r->json, "two entries of __metadata__ have one key");
         tc_map_set(keys, pair.key, r);
-        TC_TRY(expect(r, ':'));
-        TC_TRY(read_string(r, r->out->arena, &pair.value));
+        TC_TRY(rt_json_expect(&r->json, ':'));
+        TC_TRY(rt_json_string(&r->json, r->out->arena, &pair.value));
         r->pairs = tc_arena_grow(r->scratch, r->pairs, sizeof pair, &r->cap_pairs, r->n_pairs + 1);
         r->pairs[r->n_pairs++] = pair;
-        TC_TRY(next(r, '}', &more));
+        TC_TRY(rt_json_next(&r->json, '}', &more));
     }
     return TC_OK;
 }
 
 static tc_status read_header(reader *r) {
-    if (r->at == r->end || r->text[r->at] != '{')
-        return bad(r, "expected '{'");
-    r->at++;
-    for (bool more = !accept(r, '}'); more;) {
+    if (r->json.at == r->json.end || r->json.text[r->json.at] != '{')
+        return rt_json_bad(&r->json, "expected '{'");
+    r->json.at++;
+    for (bool more = !rt_json_accept(&r->json, '}'); more;) {
         const char *name;
-        TC_TRY(read_string(r, r->out->arena, &name));
-        TC_TRY(expect(r, ':'));
+        TC_TRY(rt_json_string(&r->json, r->out->arena, &name));
+        TC_TRY(rt_json_expect(&r->json, ':'));
         if (strcmp(name, "__metadata__") == 0) {
             TC_TRY(read_metadata(r));
         } else {
@@ -309,10 +183,9 @@ static tc_status read_header(reader *r) {
             tc_map_set(r->names, name, r);
             TC_TRY(read_entry(r, name));
         }
-        TC_TRY(next(r, '}', &more));
+        TC_TRY(rt_json_next(&r->json, '}', &more));
     }
-    skip_blanks(r);
-    return r->at == r->end ? TC_OK : bad(r, "more text after the header's end");
+    return rt_json_ends(&r->json) ? TC_OK : rt_json_bad(&r->json, "more text after the header's end");
 }
 
 /* --- elements --------------------------------------------------------------------------------- */
@@ -358,7 +231,7 @@ static tc_status place_all(reader *r) {
         const entry *e = &r->entries[i];
         out->arrays[i] = e->array;
         out->arrays[i].tensor.data =
-            place_elements(out, (const unsigned char *)r->text + out->header + e->begin, &e->array.tensor);
+            place_elements(out, (const unsigned char *)r->json.text + out->header + e->begin, &e->array.tensor);
     }
     out->n = r->n;
     return TC_OK;
@@ -369,16 +242,16 @@ static tc_status place_all(reader *r) {
 static tc_status read_file(reader *r, size_t size) {
     uint64_t length = 0;
     if (size >= 8)
-        memcpy(&length, r->text, 8);
+        memcpy(&length, r->json.text, 8);
     if (size < 8 || length > size - 8)
         return tc_error(r->ctx, TC_BAD_INPUT, NULL,
                         "it is no safetensors file: of %zu bytes, the header would take %" PRIu64, size, length);
     if (length > RT_SAFETENSORS_HEADER)
         return tc_error(r->ctx, TC_LIMIT, NULL, "a header of %" PRIu64 " bytes, the limit is %d", length,
                         RT_SAFETENSORS_HEADER);
-    r->at = 8;
-    r->end = r->out->header = (size_t)length + 8;
-    r->all = size - r->end;
+    r->json.at = 8;
+    r->json.end = r->out->header = (size_t)length + 8;
+    r->all = size - r->json.end;
     TC_TRY(read_header(r));
     tc_pair *pairs = TC_NEW_ARRAY(r->out->arena, tc_pair, r->n_pairs + 1);
     for (size_t i = 0; i < r->n_pairs; i++)
@@ -391,7 +264,11 @@ static tc_status read_file(reader *r, size_t size) {
 tc_status rt_safetensors_read(tc_ctx *ctx, const void *bytes, size_t size, rt_safetensors *out) {
     *out = (rt_safetensors){.arena = tc_arena_create()};
     tc_arena *scratch = tc_arena_create();
-    reader r = {.ctx = ctx, .scratch = scratch, .out = out, .text = bytes, .names = tc_map_create(scratch)};
+    reader r = {.ctx = ctx,
+                .scratch = scratch,
+                .out = out,
+                .json = {.ctx = ctx, .place = "the header", .text = bytes},
+                .names = tc_map_create(scratch)};
     tc_status status = read_file(&r, size);
     tc_arena_destroy(scratch);
     if (status != TC_OK)
