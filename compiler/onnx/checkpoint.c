@@ -1,8 +1,11 @@
-/* checkpoint.c: a flatbuffer -> tensors, of one schema (onnxruntime/core/flatbuffers/schema, versions 1 and 2):
+/* checkpoint.c: a flatbuffer -> tensors, of one of two schemas. onnxruntime/core/flatbuffers/schema, versions 1 and 2:
  *   Checkpoint  { version:int; module_state:ModuleState; optimizer_groups:[OptimizerGroup]; property_bag }
  *   ModuleState { requires_grad_params:[Tensor]; frozen_params:[Tensor]; is_nominal_state:bool; has_external_data:bool
  * } Tensor      { name:string; doc_string:string; dims:[long]; data_type:int; raw_data:[ubyte]; string_data:[string];
  *                 external_data_offset:long = -1 }
+ * onnxruntime/lora/adapter_format, version 1:
+ *   Adapter     { format_version:int; adapter_version:int; model_version:int; parameters:[Parameter] }
+ *   Parameter   { name:string; dims:[long]; data_type:int; raw_data:[ubyte] }
  * A table begins with the distance to its vtable, which has the place of each field in it; references lead forward by a
  * distance of 32 bits. Nothing is read before it is known to lie in the file. The schema has no table within itself, so
  * that no cycle is followed. Tensors may share their bytes, but each name must be another one: names end in a NUL and
@@ -12,12 +15,19 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MAX_NAME = 65536, NEWEST = 2 };
+enum { MAX_NAME = 65536, NEWEST = 2, NEWEST_ADAPTER = 1 };
+
+/* The numbers of a tensor's fields, after its name, 0. */
+typedef struct schema {
+    uint32_t dims, dtype, data, elsewhere;
+} schema;
+static const schema of_checkpoint = {2, 3, 4, 6}, of_adapter = {1, 2, 3, UINT32_MAX};
 
 typedef struct reader {
     tc_ctx *ctx;
     const uint8_t *base;
     size_t size;
+    const schema *schema;
     const char *list; /* the part that is read; NULL: the file's own table */
     uint32_t index;
     tc_map *names;
@@ -143,7 +153,7 @@ static tc_status read_name(const reader *r, const table *t, const char **out_nam
 static tc_status read_dims(const reader *r, const table *t, tc_tensor *tensor) {
     size_t at;
     uint32_t n;
-    TC_TRY(read_vector(r, t, 2, "dims", 8, 0, &at, &n));
+    TC_TRY(read_vector(r, t, r->schema->dims, "dims", 8, 0, &at, &n));
     if (n > TC_MAX_RANK)
         return tc_error(r->ctx, TC_LIMIT, NULL, "%s: %s has rank %u, the limit is %d", where(r, "dims"),
                         tc_quote(r->ctx, tensor->name), n, TC_MAX_RANK);
@@ -162,8 +172,8 @@ static tc_status read_elements(const reader *r, const table *t, tc_tensor *tenso
     int64_t dtype, offset;
     size_t at;
     uint32_t n;
-    TC_TRY(read_number(r, t, 3, "data_type", 4, 0, &dtype));
-    TC_TRY(read_number(r, t, 6, "external_data_offset", 8, -1, &offset));
+    TC_TRY(read_number(r, t, r->schema->dtype, "data_type", 4, 0, &dtype));
+    TC_TRY(read_number(r, t, r->schema->elsewhere, "external_data_offset", 8, -1, &offset));
     tensor->dtype = dtype < TC_DTYPE_COUNT ? (tc_dtype)dtype : TC_UNDEFINED;
     if (offset >= 0)
         return tc_error(r->ctx, TC_UNSUPPORTED, NULL, "%s: the elements of %s are in another file",
@@ -172,7 +182,7 @@ static tc_status read_elements(const reader *r, const table *t, tc_tensor *tenso
         return tc_error(r->ctx, TC_UNSUPPORTED, NULL,
                         "%s: %s is of element type %" PRId64 ", which weights cannot have", where(r, "data_type"), name,
                         dtype);
-    TC_TRY(read_vector(r, t, 4, "raw_data", 1, 0, &at, &n));
+    TC_TRY(read_vector(r, t, r->schema->data, "raw_data", 1, 0, &at, &n));
     tensor->bytes = tc_tensor_bytes(tensor->dtype, tensor->count);
     tensor->data = r->base + at;
     if (n == tensor->bytes)
@@ -209,9 +219,13 @@ static tc_status read_list(reader *r, const table *state, uint32_t field, const 
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-bool tc_is_checkpoint(const void *bytes, size_t size) {
-    return size >= 8 && memcmp((const char *)bytes + 4, "ODTC", 4) == 0;
+static bool is_marked(const void *bytes, size_t size, const char *mark) {
+    return size >= 8 && memcmp((const char *)bytes + 4, mark, 4) == 0;
 }
+
+bool tc_is_checkpoint(const void *bytes, size_t size) { return is_marked(bytes, size, "ODTC"); }
+
+bool tc_is_adapter(const void *bytes, size_t size) { return is_marked(bytes, size, TC_ADAPTER_MARK); }
 
 static tc_status elsewhere(tc_ctx *ctx, const char *what) {
     tc_error(ctx, TC_UNSUPPORTED, NULL, "%s", what);
@@ -243,12 +257,28 @@ static tc_status read_file(reader *r) {
     return read_list(r, &state, 1, "frozen_params");
 }
 
+static tc_status read_adapter(reader *r) {
+    table root;
+    int64_t version;
+    TC_TRY(open_table(r, "adapter", get(r, 0, 4), &root));
+    TC_TRY(read_number(r, &root, 0, "format_version", 4, 0, &version));
+    if (version != NEWEST_ADAPTER)
+        return tc_error(r->ctx, TC_UNSUPPORTED, NULL, "an adapter of format version %" PRId64 ", known is %d", version,
+                        NEWEST_ADAPTER);
+    return read_list(r, &root, 3, "parameters");
+}
+
 tc_status tc_checkpoint_read(tc_ctx *ctx, const void *bytes, size_t size, tc_tensor **out_tensors, size_t *out_n) {
-    if (!tc_is_checkpoint(bytes, size))
+    const bool is_adapter = tc_is_adapter(bytes, size);
+    if (!is_adapter && !tc_is_checkpoint(bytes, size))
         return tc_error(ctx, TC_BAD_INPUT, NULL, "it is no checkpoint: \"ODTC\" is not at byte 4");
     tc_arena *scratch = tc_arena_create();
-    reader r = {.ctx = ctx, .base = bytes, .size = size, .names = tc_map_create(scratch)};
-    tc_status status = read_file(&r);
+    reader r = {.ctx = ctx,
+                .base = bytes,
+                .size = size,
+                .schema = is_adapter ? &of_adapter : &of_checkpoint,
+                .names = tc_map_create(scratch)};
+    tc_status status = is_adapter ? read_adapter(&r) : read_file(&r);
     tc_arena_destroy(scratch);
     *out_tensors = r.tensors;
     *out_n = status == TC_OK ? r.n : 0;

@@ -73,9 +73,5 @@ tc_status tc_check_lora(tc_ctx *ctx, const tc_options *options) {
     tc_lora lora;
     for (size_t i = 0; i < options->n_lora; i++)
         TC_TRY(tc_lora_parse(ctx, options->lora[i], &lora));
-    if (!options->n_lora || !options->adapter)
-        return TC_OK;
-    tc_error(ctx, TC_USAGE, NULL, "--lora and --lora-from exclude each other: the adapter has its own settings");
-    tc_hint(ctx, "leave --lora out, or begin a new adapter without --lora-from");
-    return TC_USAGE;
+    return TC_OK;
 }

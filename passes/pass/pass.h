@@ -53,7 +53,8 @@ typedef struct tc_options {
 
     const char **lora; /* --lora=RANK[,...]:GLOB: adapters beside the products whose weights match: adapt/adapt.h */
     size_t n_lora;
-    const struct tc_adapter *adapter; /* of --lora-from, read by the caller; NULL: there is none */
+    const char *lora_from;            /* --lora-from=: the adapter's file or folder */
+    const struct tc_adapter *adapter; /* that it has, read by the caller; NULL: there is none */
     int64_t init_seed;                /* of weights that passes make: adapters, a new head */
 
     tc_update_options update; /* --update and its settings */

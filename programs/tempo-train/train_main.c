@@ -5,6 +5,7 @@
 #include "passes/bodies/bodies.h"
 #include "compiler/base/base.h"
 #include "compiler/cli/cli.h"
+#include "runtime/compile/adapter_file.h"
 #include "train.h"
 #include <float.h>
 #include <inttypes.h>
@@ -155,11 +156,10 @@ static void take_ranks(train_options *o, train_ranks *ranks) {
     o->quiet = true;
 }
 
-static tc_status train(tc_ctx *ctx, const train_options *o) {
-    TC_TRY(check_files(ctx, o));
-    ctx->file = o->model;
+static tc_status train_model(tc_ctx *ctx, const train_options *o) {
     tc_file file;
     tc_held held;
+    ctx->file = o->model;
     TC_TRY(tc_file_open(ctx, o->model, &file));
     tc_file_hold(&file, &held);
     const train_source from = {o, &file};
@@ -168,6 +168,15 @@ static tc_status train(tc_ctx *ctx, const train_options *o) {
         status = train_run_all(ctx, &from);
     tc_let_go(&held);
     tc_file_close(&file);
+    return status;
+}
+
+static tc_status train(tc_ctx *ctx, train_options *o) {
+    tc_adapter_file adapter;
+    TC_TRY(check_files(ctx, o));
+    TC_TRY(tc_adapter_open(ctx, &o->options, &adapter));
+    tc_status status = train_model(ctx, o);
+    tc_adapter_close(&adapter);
     return status;
 }
 

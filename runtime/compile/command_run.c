@@ -2,6 +2,7 @@
  * compile_once.c and one measurement of its result: that of the command, that of recipe `none` beside it, and the
  * trials of --fit and of recipe `auto`. */
 #include "compiler/base/base.h"
+#include "adapter_file.h"
 #include "passes/budget/budget.h"
 #include "command.h"
 #include "compiler/text/marks.h"
@@ -347,17 +348,22 @@ static tc_status work(run *r) {
 }
 
 tc_status tc_command_run(tc_ctx *ctx, const tc_command *command, const tc_file *file, const tc_command_results *to) {
-    rt_weights weights;
+    rt_weights weights = {0};
+    tc_adapter_file adapter;
     run r = {.ctx = ctx,
              .c = *command,
              .source = {.file = file, .path = command->input},
              .to = to,
              .tables = command->quiet ? NULL : to->text};
-    if (!command->checkpoint)
-        return work(&r);
-    TC_TRY(rt_weights_open(ctx, command->checkpoint, &weights));
-    r.source.weights = &weights;
-    tc_status status = work(&r);
-    rt_weights_close(&weights);
+    tc_status status = tc_adapter_open(ctx, &r.c.options, &adapter);
+    if (status == TC_OK && command->checkpoint) {
+        status = rt_weights_open(ctx, command->checkpoint, &weights);
+        r.source.weights = &weights;
+    }
+    if (status == TC_OK)
+        status = work(&r);
+    if (weights.path)
+        rt_weights_close(&weights);
+    tc_adapter_close(&adapter);
     return status;
 }

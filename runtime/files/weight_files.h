@@ -1,5 +1,5 @@
 /* weight_files.h: files of weights by name, as --checkpoint takes them: checkpoints of ONNX Runtime's training tools
- * (compiler/onnx/checkpoint.h), numpy's .npz archives, and safetensors files. */
+ * and its adapters (compiler/onnx/checkpoint.h), numpy's .npz archives, and safetensors files. */
 #ifndef RT_WEIGHT_FILES_H
 #define RT_WEIGHT_FILES_H
 #include "compiler/ir/ir.h"

@@ -40,10 +40,12 @@ static tc_status read_weights(tc_ctx *ctx, rt_weights *w) {
         take_arrays(ctx, w, w->safetensors.arrays, w->safetensors.n);
         return TC_OK;
     }
-    if (!tc_is_checkpoint(w->file.data, w->file.size)) {
+    if (!tc_is_checkpoint(w->file.data, w->file.size) && !tc_is_adapter(w->file.data, w->file.size)) {
         tc_error(ctx, TC_BAD_INPUT, NULL, "this is no file of weights");
-        tc_hint(ctx, "expected a checkpoint of ONNX Runtime's training tools, which has \"ODTC\" at byte 4, an archive "
-                     "by numpy.savez, or a safetensors file");
+        tc_hint(
+            ctx,
+            "expected a checkpoint of ONNX Runtime's training tools, which has \"ODTC\" at byte 4, its adapter, with "
+            "\"TORT\" there, an archive by numpy.savez, or a safetensors file");
         return TC_BAD_INPUT;
     }
     TC_TRY(tc_checkpoint_read(ctx, w->file.data, w->file.size, &tensors, &w->n));
