@@ -57,6 +57,7 @@ typedef struct tc_options {
     const struct tc_adapter *adapter; /* that it has, read by the caller; NULL: there is none */
     int64_t init_seed;                /* of weights that passes make: adapters, a new head */
 
+    bool drop_predictions;    /* --drop-predictions: outputs that are no single floats: the pass `outputs` */
     tc_update_options update; /* --update and its settings */
     /* The task of the pass counts: nothing; weights for terms of the loss with different counts; the count of each
      * scalar as an output. Not on the command line: for programs that combine batches. */

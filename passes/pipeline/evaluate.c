@@ -65,12 +65,18 @@ static const struct {
                {TC_TEMPO_DOMAIN, "DotProductAttention", keep_all_scores},
                {"", "BatchNormalization", take_running_statistics}};
 
-static void change_graph(tc_graph *graph) {
+static bool is_idle(const tc_node *node) {
+    const tc_tensor *train = tc_input(node, 2) ? tc_value_constant(tc_input(node, 2)) : NULL;
+    return tc_node_is(node, "", "Dropout") &&
+           (!tc_input(node, 2) || (train && train->data && train->count == 1 && tc_tensor_get(train, 0) == 0));
+}
+
+void tc_leave_training(tc_graph *graph, bool idle) {
     TC_FOR_NODES_SAFE(node, graph) {
         TC_FOR_NESTED(nested, node)
-            change_graph(nested);
+            tc_leave_training(nested, idle);
         for (size_t i = 0; i < TC_COUNT(changes); i++) {
-            if (tc_node_is(node, changes[i].domain, changes[i].op)) {
+            if (tc_node_is(node, changes[i].domain, changes[i].op) && (idle || !is_idle(node))) {
                 changes[i].change(node);
                 break;
             }
@@ -129,7 +135,7 @@ tc_status tc_pass_evaluate(tc_pass_env *env, tc_model *model) {
     TC_TRY(tc_infer_graph(env->ctx, model->graph));
     drop_backward(model->graph);
     tc_remove_dead(model->graph);
-    change_graph(model->graph);
+    tc_leave_training(model->graph, true);
     tc_remove_dead(model->graph);
     drop_inputs(model->graph);
     drop_metadata(model);

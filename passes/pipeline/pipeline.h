@@ -18,4 +18,9 @@ tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
  * env->options. The initializers of these names, of the training graph, become inputs with that default if this
  * graph has them. env->summary stays as it is. evaluate.c */
 tc_status tc_evaluation_model(tc_pass_env *env, tc_model *model, const char *const *weights, size_t n);
+
+/* Turns off dropout, and has batch normalization use its running statistics, in a graph of opset 14 or later and in
+ * graphs nested in it. Nodes stay where they are in inference mode already; with `idle`, Dropouts of that kind become
+ * Identity, too. evaluate.c */
+void tc_leave_training(tc_graph *graph, bool idle);
 #endif

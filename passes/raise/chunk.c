@@ -32,7 +32,7 @@ static void tell_shown(tc_ctx *ctx, const tc_graph *graph) {
             continue;
         tc_note(ctx, node, "the loss is not computed in chunks: its scores '%s' are an output of the graph",
                 tc_quote(ctx, shown->name));
-        tc_hint(ctx, "export the model without this output");
+        tc_hint(ctx, "--drop-predictions leaves such outputs out");
     }
 }
 

@@ -51,7 +51,7 @@ typedef struct train_options {
     const char *checkpoint;
     int64_t checkpoint_every, keep;
     bool resume;
-    const char *save, *save_weights, *log, *tensorboard;
+    const char *save, *save_inference, *save_weights, *log, *tensorboard;
     int64_t print_every, eval_every;
     bool quiet, tf32, check_memory;
     const char *device;

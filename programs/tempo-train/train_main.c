@@ -131,6 +131,7 @@ static tc_status check_arguments(tc_ctx *ctx, train_options *o, const tc_argumen
     o->session.threads = (int)o->threads;
     o->session.check_memory = o->check_memory;
     o->session.tf32 = o->tf32;
+    o->options.drop_predictions = true;
     if (o->rank_timeout <= 0)
         return tc_error(ctx, TC_USAGE, NULL, "--rank-timeout: expected seconds above 0");
     return rt_find_device(ctx, o->device, &o->hooks.device, &o->hooks.device_number);
@@ -140,6 +141,7 @@ static tc_status check_arguments(tc_ctx *ctx, train_options *o, const tc_argumen
 
 static tc_status check_files(tc_ctx *ctx, const train_options *o) {
     const tc_written written[] = {{"--save", o->save, TC_WRITTEN_MODEL},
+                                  {"--save-inference", o->save_inference, TC_WRITTEN_MODEL},
                                   {"--save-weights", o->save_weights, TC_WRITTEN_WEIGHTS},
                                   {"--log", o->log, TC_WRITTEN_LOG}};
     return tc_written_begin(ctx, written, TC_COUNT(written));
@@ -152,7 +154,7 @@ static void take_ranks(train_options *o, train_ranks *ranks) {
         o->session.threads = ranks->threads;
     if (ranks->rank == 0)
         return;
-    o->save = o->save_weights = o->log = o->tensorboard = NULL;
+    o->save = o->save_inference = o->save_weights = o->log = o->tensorboard = NULL;
     o->quiet = true;
 }
 

@@ -60,7 +60,11 @@ tc_status train_share_statistics(train_run *r);
 /* States as arrays: weights, and the others, without sums. In the arena. */
 tc_status train_list_states(train_run *r, tc_arena *arena, bool weights, rt_array **out_arrays, size_t *out_n);
 
-/* --save and --save-weights of a train_run, where they are given. train_save.c, train_save_weights.c */
+/* TC_USAGE where --save-inference is given and the model predicts nothing: its outputs are scores. train_save.c */
+tc_status train_check_save(train_run *r);
+/* --save, --save-inference and --save-weights of a train_run, where they are given. train_save.c, train_save_weights.c
+ */
 tc_status train_save_model(void *run);
+tc_status train_save_inference(void *run);
 tc_status train_save_weights(void *run);
 #endif

@@ -1,7 +1,8 @@
 /* train_save.c: --save: the forward model with the trained weights in it. That is the file as it was read, field for
  * field, where each trained weight is an initializer of it. Where passes merged or split initializers, the file has no
  * place for the trained weight, and where the file has a backward pass it is no forward model: then the graph of the
- * evaluation is written, in standard ops. */
+ * evaluation is written, in standard ops. --save-inference: the same for prediction, without scores and dropout. */
+#include "passes/inference/outputs.h"
 #include "passes/pipeline/pipeline.h"
 #include "compiler/onnx/onnx.h"
 #include "train_run.h"
@@ -81,32 +82,89 @@ static tc_status make_forward(train_run *r, tc_model **model) {
     return TC_OK;
 }
 
-static void tell_form(train_run *r, const tc_model *model, const char *lacking, const char *replaced) {
-    const char *save = tc_quote(r->ctx, r->o->save);
-    if (is_training_graph(model))
-        tc_note(r->ctx, NULL, "--save: %s is the forward graph alone: the file that was read has a backward pass",
-                save);
-    else
-        tc_note(r->ctx, NULL,
-                "--save: %s is the graph that evaluation runs, in standard ops: the file that was read %s '%s'%s", save,
-                lacking ? "has no initializer" : "has the initializer", tc_quote(r->ctx, lacking ? lacking : replaced),
-                lacking ? ", which was trained" : ", which was trained as a part of another");
+/* --- which form ----------------------------------------------------------------------------------- */
+
+typedef struct save_form {
+    const char *option, *path;
+    bool predicts; /* without scores, out of training */
+} save_form;
+
+/* A node that trains, and that its opset or its domain gives no other mode. */
+static const tc_node *first_old(const tc_model *model) {
+    bool old = tc_model_opset(model, "") < 14;
+    TC_FOR_NODES(node, model->graph)
+        if ((old && tc_node_is(node, "", "BatchNormalization") && node->n_outputs > 1) ||
+            (strcmp(node->domain, "com.microsoft") == 0 && strstr(node->op_type, "Dropout")))
+            return node;
+    return NULL;
 }
 
-static tc_status write_model(train_run *r, tc_model **model, const rt_array *weights, size_t n) {
+/* What is written instead of the file that was read, and why; NULL: nothing is. */
+static const char *other_form(train_run *r, const save_form *form, const tc_model *model, const rt_array *weights,
+                              size_t n) {
+    const char *lacking = first_without_place(model, weights, n), *replaced = first_replaced(r, model);
+    const tc_node *old = form->predicts ? first_old(model) : NULL;
+    const char *evaluated = "the graph that evaluation runs, in standard ops: the file that was read has";
+    if (is_training_graph(model))
+        return "the forward graph alone: the file that was read has a backward pass";
+    if (lacking)
+        return tc_arena_printf(model->arena, "%s no initializer '%s', which was trained", evaluated,
+                               tc_quote(r->ctx, lacking));
+    if (replaced)
+        return tc_arena_printf(model->arena, "%s the initializer '%s', which was trained as a part of another",
+                               evaluated, tc_quote(r->ctx, replaced));
+    return old ? tc_arena_printf(model->arena, "%s the node %s '%s', which has no mode for inference", evaluated,
+                                 old->op_type, tc_quote(r->ctx, tc_node_label(old)))
+               : NULL;
+}
+
+static bool has_output(const tc_model *model, const char *name) {
+    const tc_value *value = tc_map_get(model->graph->names, name);
+    return value && value->n_graph_outputs > 0;
+}
+
+/* The scores go where the loss is one of them: an inference file that got its loss by --add-loss keeps its outputs. */
+static tc_status keep_predictions(train_run *r, tc_model *model) {
+    tc_leave_training(model->graph, false);
+    for (size_t i = 0; i < model->n_functions; i++)
+        tc_leave_training(model->functions[i]->body, false);
+    if (!has_output(model, r->graph.loss) || tc_keep_predictions(model->graph))
+        return TC_OK;
+    tc_error(r->ctx, TC_USAGE, NULL,
+             "--save-inference: the model predicts nothing: beside the loss '%s' it has no output",
+             tc_quote(r->ctx, r->graph.loss));
+    tc_hint(r->ctx, "export it with its logits as an output beside the loss, or without a loss, which --add-loss adds");
+    return TC_USAGE;
+}
+
+tc_status train_check_save(train_run *r) {
+    tc_model *model;
+    if (!r->o->save_inference)
+        return TC_OK;
+    TC_TRY(tc_read_opened(r->ctx, r->from->file, r->o->model, &model));
+    tc_status status = is_training_graph(model) ? make_forward(r, &model) : TC_OK;
+    status = status == TC_OK ? keep_predictions(r, model) : status;
+    tc_model_destroy(model);
+    return status;
+}
+
+/* --- writing -------------------------------------------------------------------------------------- */
+
+static tc_status write_model(train_run *r, const save_form *form, tc_model **model, const rt_array *weights, size_t n) {
     TC_TRY(tc_read_opened(r->ctx, r->from->file, r->o->model, model));
-    const char *lacking = first_without_place(*model, weights, n), *replaced = first_replaced(r, *model);
-    if (lacking || replaced || is_training_graph(*model)) {
-        tell_form(r, *model, lacking, replaced);
+    const char *other = other_form(r, form, *model, weights, n);
+    if (other) {
+        tc_note(r->ctx, NULL, "%s: %s is %s", form->option, tc_quote(r->ctx, form->path), other);
         TC_TRY(make_forward(r, model));
     }
+    if (form->predicts)
+        TC_TRY(keep_predictions(r, *model));
     put_weights(*model, weights, n);
-    return tc_write_onnx(r->ctx, *model, r->o->save);
+    return tc_write_onnx(r->ctx, *model, form->path);
 }
 
-tc_status train_save_model(void *run) {
-    train_run *r = run;
-    if (!r->o->save)
+static tc_status save(train_run *r, const save_form *form) {
+    if (!form->path)
         return TC_OK;
     tc_arena *arena = tc_arena_create();
     rt_array *weights;
@@ -114,10 +172,20 @@ tc_status train_save_model(void *run) {
     size_t n;
     tc_status status = train_list_states(r, arena, true, &weights, &n);
     if (status == TC_OK)
-        status = write_model(r, &model, weights, n);
+        status = write_model(r, form, &model, weights, n);
     tc_model_destroy(model);
     tc_arena_destroy(arena);
     if (status == TC_OK)
-        train_log_say(&r->log, "wrote %s", r->o->save);
+        train_log_say(&r->log, "wrote %s", form->path);
     return status;
+}
+
+tc_status train_save_model(void *run) {
+    train_run *r = run;
+    return save(r, &(save_form){.option = "--save", .path = r->o->save});
+}
+
+tc_status train_save_inference(void *run) {
+    train_run *r = run;
+    return save(r, &(save_form){.option = "--save-inference", .path = r->o->save_inference, .predicts = true});
 }

@@ -2,7 +2,7 @@
 """What tempo-train writes of trained weights: ONNX Runtime runs the saved model and gives the scores that were told,
 and the weights are PyTorch's by name and layout.
 
-usage: train_saved.py TEMPO_TRAIN MODELS
+usage: train_saved.py TEMPO_TRAIN MODELS TEMPOC
 The names come from bert-ts_14, which has the weights of bert-dyn_18 under PyTorch's names, as they are.
 """
 import os
@@ -64,6 +64,49 @@ def saved(name, notes=(), flags=()):
     return said, updates
 
 
+def prediction(text, feeds, want, notes=(), taken=("x",), name="model.onnxt"):
+    """With the weights of the file, ONNX Runtime predicts from the inputs `taken` what numpy does."""
+    t.write(t.path("model.onnxt"), text)
+    if name == "compiled.onnx":
+        t.told(sys.argv[3], t.path("model.onnxt"), "-q", "-o", t.path(name), "--loss=loss")
+    out = t.path("predicts.onnx")
+    t.run(t.path(name), "--data", t.path("train.npz"), "--loss=loss", "--lr=0", "--save-inference", out, says=notes)
+    graph = onnx.load(out).graph
+    t.check([i.name for i in graph.input] == list(taken), f"inputs: {[i.name for i in graph.input]}")
+    t.check([o.name for o in graph.output] == ["scores"], f"outputs: {[o.name for o in graph.output]}")
+    got = t.by_onnxruntime(t.session(out), {name: feeds[name] for name in taken})["scores"]
+    t.close(got, want, f"predictions, {notes}", t.tolerances.SAVED_SCORE)
+
+
+def predictions():
+    """--save-inference of files with a loss, its labels, an accuracy and dropout."""
+    t.data("train.npz", 8)
+    feeds, w = t.samples(6, seed=5), t.initial()
+    want = np.tanh(feeds["x"] @ w["W1"] + w["b1"]) @ w["W2"] + w["b2"]
+    text = t.text_of(t.classifier("model.onnxt", dropout=0.5, extra=", float[batch,3] scores"))
+    prediction(text, feeds, want)
+    prediction(text, feeds, want, notes=["the forward graph alone"], name="compiled.onnx")
+    inner = text.replace("h2 = Dropout <seed = 3>", "h2 = own.drop").replace('"" : 21', '"" : 21, "own" : 1')
+    prediction(inner + """<domain: "own", opset_import: ["" : 21]>
+drop (x, ratio, training) => (y) { yes = Identity (training) y = Dropout (x, ratio, yes) }""", feeds, want)
+    reads = text.replace("s0 = MatMul", """row = Cast <to = 1> (labels)
+    first = Constant <value_ints = [1]> ()
+    column = Unsqueeze (row, first)
+    s1 = MatMul""").replace("scores =", "s0 = Add (s1, column)\n    scores =")
+    prediction(reads, feeds, want + feeds["labels"][:, None], taken=("x", "labels"))
+    old = text.replace("21]", "13]").replace("h1 = Tanh (h1a)", """one = Constant <value_floats = [%s]> ()
+    zero = Constant <value_floats = [%s]> ()
+    h1t = Tanh (h1a)
+    h1, mean, var, saved_mean, saved_var = BatchNormalization <epsilon = 0.0> (h1t, one, zero, zero, one)""" %
+                       (", ".join(["1.0"] * 7), ", ".join(["0.0"] * 7)))
+    prediction(old.replace("one = Cast", "ones = Cast").replace("(one)", "(ones)"), feeds, want,
+               notes=["which has no mode for inference"])
+    t.classifier("alone.onnxt", dropout=0.5)
+    t.run(t.path("alone.onnxt"), "--data", t.path("train.npz"), "--loss=loss", "--save-inference", t.path("p.onnx"),
+          code=64, says=["predicts nothing: beside the loss 'loss' it has no output", "logits"])
+    t.check(not os.path.exists(t.path("p.onnx")), "written all the same")
+
+
 def weights_by_name():
     """Without a change, weights by PyTorch's names are PyTorch's; with one, those of the saved model."""
     model = os.path.join(MODELS, "bert-dyn_18", "model.onnx")
@@ -114,6 +157,7 @@ def main():
     # Weights that the file has as a part of another, or several times.
     for name in ("alberttied-dyn_21", "vit-dyn_18", "t5-dyn_18"):
         saved(name, notes=["in standard ops"])
+    predictions()
     weights_by_name()
     older_exporter()
     t.finish()

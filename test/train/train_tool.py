@@ -10,7 +10,7 @@ import numpy as np
 
 import tolerances
 from compare import by_onnxruntime, session  # noqa: F401
-from programs import FOLDER, bytes_of, check, failed, finish, path, told, write  # noqa: F401
+from programs import FOLDER, bytes_of, check, failed, finish, path, text_of, told, write  # noqa: F401
 
 TOOL = sys.argv[1]
 
