@@ -1,30 +1,25 @@
 /* add_loss.c: the pass `loss`: --add-loss gives a file without a loss one. The nodes are those that PyTorch's exporter
  * writes for the same loss, so that the same rules meet them. Labels become an input of the graph. Sizes that a label
  * shares with the output have the output's symbols. */
-#include "compiler/build/build.h"
+#include "add_loss.h"
 #include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
-#include "passes/weights/weights.h"
 #include <string.h>
-
-typedef struct adding {
-    tc_pass_env *env;
-    tc_graph *graph;
-    tc_added_loss of;
-    tc_build g;
-} adding;
 
 /* --- the input -------------------------------------------------------------------------------- */
 
-static tc_status refuse_input(const adding *a, const tc_value *taken, const tc_type *type) {
+static tc_status refuse_input(const tc_adding *a, const tc_value *taken, const tc_type *type) {
     tc_ctx *ctx = a->env->ctx;
     tc_error(ctx, TC_USAGE, NULL, "--add-loss: %s needs the input '%s' %s, but the file has %s %s of that name",
-             a->of.word, tc_quote(ctx, a->of.input), tc_type_text(ctx->arena, type),
+             a->of.word, tc_quote(ctx, taken->name), tc_type_text(ctx->arena, type),
              taken->is_input ? "an input"
              : taken->init   ? "an initializer"
                              : "a result",
              tc_type_text(ctx->arena, taken->type));
-    tc_hint(ctx, "%s,input=NAME gives the loss an input of another name", a->of.word);
+    if (a->of.kind == TC_LOSS_FILE)
+        tc_hint(ctx, "rename the input in %s", tc_quote(ctx, a->of.word));
+    else
+        tc_hint(ctx, "%s,input=NAME gives the loss an input of another name", a->of.word);
     return TC_USAGE;
 }
 
@@ -38,25 +33,25 @@ static bool agrees(const tc_type *has, const tc_type *needs) {
 }
 
 /* An input that the file has already, for decoder inputs made from labels say, serves the loss, too. */
-static tc_status add_input(adding *a, const tc_type *type, tc_value **out_value) {
-    tc_value *taken = tc_map_get(a->graph->names, a->of.input);
+tc_status tc_adding_input(tc_adding *a, const char *name, const tc_type *type, tc_value **out_value) {
+    tc_value *taken = tc_map_get(a->graph->names, name);
+    *out_value = taken;
     if (taken && taken->is_input && !taken->init && agrees(taken->type, type)) {
         tc_note(a->env->ctx, NULL, "--add-loss: the file's input '%s' is that of the loss, too",
-                tc_quote(a->env->ctx, a->of.input));
-        *out_value = taken;
+                tc_quote(a->env->ctx, name));
         return TC_OK;
     }
     if (taken && (!taken->producer || taken->n_graph_outputs))
         return refuse_input(a, taken, type);
     if (taken)
-        tc_value_rename(taken, tc_graph_unique_name(a->graph, taken->name));
-    *out_value = tc_value_create_exact(a->graph, tc_arena_strdup(a->graph->model->arena, a->of.input), type);
+        tc_value_rename(taken, tc_graph_unique_name(a->graph, name));
+    *out_value = tc_value_create_exact(a->graph, tc_arena_strdup(a->graph->model->arena, name), type);
     tc_graph_add_input(a->graph, *out_value);
     return TC_OK;
 }
 
 /* The type of labels: the scores' without the axis of classes. */
-static const tc_type *label_type(const adding *a, const tc_value *scores, int axis) {
+static const tc_type *label_type(const tc_adding *a, const tc_value *scores, int axis) {
     tc_dim dims[TC_MAX_RANK];
     int rank = 0;
     for (int i = 0; i < tc_value_rank(scores); i++)
@@ -74,7 +69,7 @@ static tc_value *reduced(tc_build *g, const char *op, tc_value *value) {
 
 /* --- cross-entropy ---------------------------------------------------------------------------- */
 
-static tc_value *mean_loss(adding *a, tc_value *scores, tc_value *labels) {
+static tc_value *mean_loss(tc_adding *a, tc_value *scores, tc_value *labels) {
     tc_node *node = TC_BEGIN(&a->g, "SoftmaxCrossEntropyLoss", scores, labels);
     tc_attr_set_int(node, "ignore_index", a->of.ignore);
     tc_attr_set_string(node, "reduction", "mean");
@@ -88,7 +83,7 @@ static tc_value *over_classes(tc_build *g, const char *op, tc_value *scores) {
 }
 
 /* (1 - e) loss + e (mean over labels that count of the mean loss of all classes), as restore_smoothing.c has it. */
-static tc_value *smoothed_loss(adding *a, tc_value *scores, tc_value *labels) {
+static tc_value *smoothed_loss(tc_adding *a, tc_value *scores, tc_value *labels) {
     tc_build *g = &a->g;
     tc_value *plain = mean_loss(a, scores, labels), *zero = tc_build_like(g, scores, 0);
     tc_value *ignored = TC_OP(g, "Equal", labels, tc_build_like(g, labels, (double)a->of.ignore));
@@ -102,7 +97,7 @@ static tc_value *smoothed_loss(adding *a, tc_value *scores, tc_value *labels) {
 }
 
 /* The label of the next position; the last has none. As transformers does: scores are not copied. */
-static tc_value *shifted(adding *a, tc_value *labels) {
+static tc_value *shifted(tc_adding *a, tc_value *labels) {
     tc_build *g = &a->g;
     tc_value *padded = TC_OP(g, "Pad", labels, tc_build_ints(g, (int64_t[]){0, 0, 0, 1}, 4),
                              tc_build_like(g, labels, (double)a->of.ignore));
@@ -126,7 +121,7 @@ static tc_value *with_classes_last(tc_build *g, tc_value *scores, int axis) {
     return axis == rank - 1 ? scores : tc_build_transpose(g, scores, perm, rank);
 }
 
-static tc_status find_axis(const adding *a, const tc_value *scores, int *out_axis) {
+static tc_status find_axis(const tc_adding *a, const tc_value *scores, int *out_axis) {
     int rank = tc_value_rank(scores);
     int64_t axis = a->of.axis == TC_AXIS_USUAL ? (rank == 3 ? 2 : 1) : a->of.axis < 0 ? a->of.axis + rank : a->of.axis;
     *out_axis = (int)axis;
@@ -138,12 +133,12 @@ static tc_status find_axis(const adding *a, const tc_value *scores, int *out_axi
                     a->of.shift ? ", and with shift its classes come last" : "");
 }
 
-static tc_status cross_entropy(adding *a, tc_value *scores, tc_value **out_loss) {
+static tc_status cross_entropy(tc_adding *a, tc_value *scores, tc_value **out_loss) {
     tc_build *g = &a->g;
     tc_value *labels;
     int axis;
     TC_TRY(find_axis(a, scores, &axis));
-    TC_TRY(add_input(a, label_type(a, scores, axis), &labels));
+    TC_TRY(tc_adding_input(a, a->of.input, label_type(a, scores, axis), &labels));
     scores = tc_build_wide(g, scores);
     if (a->of.shift)
         labels = shifted(a, labels);
@@ -175,9 +170,9 @@ static tc_value *binary(tc_build *g, tc_value *x, tc_value *target) {
 static tc_value *(*const element_losses[])(tc_build *g, tc_value *x, tc_value *target) = {
     [TC_LOSS_MSE] = square, [TC_LOSS_L1] = distance, [TC_LOSS_BCE] = binary};
 
-static tc_status mean_of_elements(adding *a, tc_value *x, tc_value **out_loss) {
+static tc_status mean_of_elements(tc_adding *a, tc_value *x, tc_value **out_loss) {
     tc_value *target;
-    TC_TRY(add_input(a, x->type, &target));
+    TC_TRY(tc_adding_input(a, a->of.input, x->type, &target));
     tc_value *each = element_losses[a->of.kind](&a->g, tc_build_wide(&a->g, x), tc_build_wide(&a->g, target));
     *out_loss = reduced(&a->g, "ReduceMean", each);
     return TC_OK;
@@ -185,7 +180,7 @@ static tc_status mean_of_elements(adding *a, tc_value *x, tc_value **out_loss) {
 
 /* --- the pass --------------------------------------------------------------------------------- */
 
-static tc_status refuse_second(const adding *a) {
+static tc_status refuse_second(const tc_adding *a) {
     tc_ctx *ctx = a->env->ctx;
     const tc_value *loss = tc_find_loss(a->graph);
     for (uint32_t i = 0; !loss && !a->of.output && i < a->graph->n_outputs; i++)
@@ -200,11 +195,21 @@ static tc_status refuse_second(const adding *a) {
     return TC_USAGE;
 }
 
-static tc_status add(adding *a) {
-    tc_value *of, *loss = NULL;
+static tc_status of_file(tc_adding *a, tc_value *of, tc_value **out_loss) {
+    (void)of; /* its inputs say which */
+    return tc_loss_of_file(a, out_loss);
+}
+
+static tc_status (*const makers[])(tc_adding *a, tc_value *of, tc_value **out_loss) = {
+    [TC_LOSS_CLASSES] = cross_entropy, [TC_LOSS_TOKENS] = cross_entropy, [TC_LOSS_MSE] = mean_of_elements,
+    [TC_LOSS_L1] = mean_of_elements,   [TC_LOSS_BCE] = mean_of_elements, [TC_LOSS_FILE] = of_file};
+
+static tc_status add(tc_adding *a) {
+    tc_value *of = NULL, *loss = NULL;
     TC_TRY(refuse_second(a));
-    TC_TRY(tc_added_loss_output(a->env->ctx, a->graph, &a->of, &of));
-    TC_TRY((a->of.kind <= TC_LOSS_TOKENS ? cross_entropy : mean_of_elements)(a, of, &loss));
+    if (a->of.kind != TC_LOSS_FILE)
+        TC_TRY(tc_added_loss_output(a->env->ctx, a->graph, &a->of, &of));
+    TC_TRY(makers[a->of.kind](a, of, &loss));
     TC_TRY(a->g.status);
     tc_value_rename(loss, tc_graph_unique_name(a->graph, "loss"));
     loss->role = TC_ROLE_LOSS;
@@ -213,7 +218,7 @@ static tc_status add(adding *a) {
 }
 
 tc_status tc_pass_loss(tc_pass_env *env, tc_model *model) {
-    adding a = {.env = env, .graph = model->graph};
+    tc_adding a = {.env = env, .graph = model->graph};
     if (!env->options->add_loss)
         return TC_OK;
     TC_TRY(tc_added_loss_parse(env->ctx, env->options->add_loss, &a.of));
@@ -232,7 +237,8 @@ tc_status tc_check_add_loss(tc_ctx *ctx, const tc_options *options) {
     TC_TRY(tc_added_loss_parse(ctx, options->add_loss, &added));
     if (options->loss)
         return tc_error(ctx, TC_USAGE, NULL, "--loss names a loss of the file, --add-loss makes one: give one of them");
-    return tc_pipeline_has(options, "loss")
-               ? TC_OK
-               : tc_error(ctx, TC_USAGE, NULL, "--add-loss needs the pass 'loss', which does not run here");
+    if (options->passes || tc_pipeline_has(options, "loss")) /* passes by name may read a loss that is there already */
+        return TC_OK;
+    return tc_error(ctx, TC_USAGE, NULL, "--add-loss needs the pass 'loss', which recipe %s does not have",
+                    options->recipe);
 }

@@ -48,6 +48,8 @@ static void put_command(FILE *out, const tc_options *options, const char *passes
     put_option(out, "passes", passes);
     if (options->loss)
         put_option(out, "loss", options->loss);
+    if (options->add_loss)
+        put_option(out, "add-loss", options->add_loss);
     if (options->memory_budget)
         put_option(out, "memory-budget", options->memory_budget);
     if (options->pareto)

@@ -215,9 +215,9 @@ tc_value *tc_added_loss_known(const tc_options *options, const tc_graph *graph) 
     tc_added_loss added;
     tc_value *value = NULL;
     tc_ctx_init(&quiet, "");
-    if (tc_added_loss_parse(&quiet, options->add_loss, &added) != TC_OK ||
-        tc_added_loss_output(&quiet, graph, &added, &value) != TC_OK)
-        value = NULL;
+    if (tc_added_loss_parse(&quiet, options->add_loss, &added) == TC_OK &&
+        tc_added_loss_output(&quiet, graph, &added, &value) != TC_OK && added.kind != TC_LOSS_FILE)
+        value = NULL; /* a file may name several: each depends on most weights */
     tc_ctx_fini(&quiet);
     return value;
 }
