@@ -59,16 +59,6 @@ static tc_value *column_factors(const site *s, tc_pass_env *env) {
     return TC_OP(g, "Div", s->w->magnitude, norm);
 }
 
-/* The node whose result PyTorch's module returns: the product, or the Add of its bias. */
-static tc_node *last_of_module(const tc_product *p) {
-    const tc_value *result = p->node->outputs[0];
-    const tc_use *use = result->uses;
-    if (p->bias || result->n_graph_outputs || !use || use->next || !tc_node_is(use->user, "", "Add"))
-        return p->node;
-    const tc_value *other = tc_input(use->user, 1 - use->index);
-    return other && other->init && other->init->rank == 1 ? use->user : p->node;
-}
-
 /* The last node: its result is the value that was the module's. */
 static void end_with(const site *s, const char *op, tc_value *left, tc_value *right, tc_value *y) {
     tc_build *g = s->g;
@@ -101,25 +91,26 @@ static void add_nodes(const site *s, tc_pass_env *env, tc_value *base, tc_value 
         product = TC_OP(g, "MatMul", x, p->flipped ? turn(s, w) : w);
     }
     tc_value *sum = TC_OP(g, "Add", product, delta);
-    if (whole && !p->bias)
+    tc_value *bias = p->end == p->node ? p->bias : NULL; /* that the product would add */
+    if (whole && !bias)
         return end_with(s, "Mul", sum, factors, y);
     tc_value *scaled = TC_OP(g, "Mul", sum, factors);
     if (whole)
-        return end_with(s, "Add", scaled, tc_build_cast(g, p->bias, s->dtype), y);
+        return end_with(s, "Add", scaled, tc_build_cast(g, bias, s->dtype), y);
     end_with(s, "Add", base, TC_OP(g, "Sub", scaled, product), y);
 }
 
 tc_status tc_lora_insert(tc_pass_env *env, const tc_product *p, const tc_lora *lora, const tc_lora_weights *w) {
     bool whole = w->magnitude && lora->dropout == 0; /* the factors multiply all but the bias */
-    tc_node *end = whole ? p->node : last_of_module(p);
+    tc_node *end = whole ? p->node : p->end;
     tc_arena *scratch = tc_arena_create();
     tc_insert insert;
     tc_insert_begin(&insert, env->ctx, scratch, end);
     const site s = {&insert.g, p, lora, w, tc_lora_dtype(p)};
     tc_value *y = tc_node_take_output(end, 0);
     tc_value *base = tc_node_add_output(end, 0, tc_arena_printf(scratch, "%s_base", y->name), y->type);
-    if (whole && p->bias)
-        tc_node_resize_inputs(end, 2);
+    if (whole)
+        tc_node_resize_inputs(end, 2); /* a bias comes after */
     add_nodes(&s, env, base, y, whole);
     tc_node *first = insert.last->next;
     tc_status status = tc_insert_end(&insert);

@@ -41,12 +41,25 @@ static void find_weight(tc_product *p) {
     }
 }
 
+/* x W + b in two nodes: the bias is a vector of the file, and nothing else reads the product. */
+static void find_bias(tc_product *p) {
+    const tc_value *result = p->node->outputs[0];
+    const tc_use *use = result->uses;
+    p->end = p->node;
+    if (p->bias || result->n_graph_outputs || !use || use->next || !tc_node_is(use->user, "", "Add"))
+        return;
+    tc_value *other = tc_input(use->user, 1 - use->index);
+    if (other && other->init && other->init->rank == 1)
+        p->end = use->user, p->bias = other;
+}
+
 static bool read_product(tc_node *node, tc_product *p) {
     for (size_t i = 0; i < TC_COUNT(ops); i++) {
         *p = (tc_product){.node = node};
         if (!tc_node_is(node, ops[i].domain, ops[i].op) || !ops[i].read(node, p))
             continue;
         find_weight(p);
+        find_bias(p);
         const tc_tensor *tensor = p->weight ? p->weight->init : NULL;
         if (!tensor || p->weight->graph != node->graph || tensor->rank != 2 || !tc_dtype_is_float(tensor->dtype) ||
             !tc_dtype_is_float(tc_value_dtype(p->x)))
@@ -96,6 +109,14 @@ static const char *tied_name(const naming *n, const tc_product *p, const char *n
     return other ? other->target : name;
 }
 
+/* Of a weight whose name is lost, by the bias of its module. */
+static const char *name_by_bias(const naming *n, const tc_product *p) {
+    const char *bias = p->bias ? tc_torch_name_or_own(n->env->summary, p->bias->name) : "";
+    if (!tc_name_is_generated(p->weight->name) || !tc_ends_with(bias, ".bias"))
+        return NULL;
+    return tc_arena_printf(n->scratch, "%.*s.weight", (int)(strlen(bias) - strlen(".bias")), bias);
+}
+
 static void name_product(const naming *n, tc_product *p) {
     tc_arena *arena = n->env->ctx->arena;
     const tc_torch_name *recorded = tc_torch_name_of(n->env->summary, p->weight->name);
@@ -106,6 +127,7 @@ static void name_product(const naming *n, tc_product *p) {
     else if (!name && (tc_script_name(arena, p->weight, &found) ||
                        tc_torch_kept_name(arena, n->graph->model, p->weight->name, &found)))
         name = found.name;
+    name = name ? name : name_by_bias(n, p);
     name = tied_name(n, p, name ? name : p->weight->name);
     p->name = tc_arena_strdup(arena, name), p->module = tc_module_of_weight(arena, p->name);
     p->own_name = tc_arena_strdup(arena, p->weight->name), p->own_module = tc_module_of_weight(arena, p->own_name);

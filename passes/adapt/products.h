@@ -8,7 +8,8 @@ typedef struct tc_product {
     tc_value *x;      /* [.., in] */
     tc_value *factor; /* the operand that comes from the weight, [in, out] or (`flipped`) [out, in] */
     tc_value *weight; /* the initializer: [out, in], or (`turned`) [in, out] */
-    tc_value *bias;   /* that the node itself adds; NULL: none */
+    tc_node *end;     /* whose result PyTorch's module returns: the node, or the Add of its bias */
+    tc_value *bias;   /* [out], that the node or `end` adds; NULL: none */
     bool flipped, turned;
     int64_t in, out;
     const char *name, *module;         /* in PyTorch, "m.q.weight" and "m.q"; else as in the file */
