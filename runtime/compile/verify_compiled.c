@@ -14,8 +14,9 @@
 #include <math.h>
 #include <string.h>
 
-#define AS_READ "restore,upgrade,inline,shapes,loss,dropout,autodiff" /* which only answers Gradient nodes here */
-#define NOISE 0.01                                                    /* of the largest gradient */
+/* What --lora adds changes no result at first; autodiff only answers Gradient nodes here. */
+#define AS_READ(adapters) "restore,upgrade,inline,shapes," adapters "loss,dropout,autodiff"
+#define NOISE 0.01 /* of the largest gradient */
 #define MAX_MISMATCHES 10
 
 /* Room for the rounding of other orders of summation, none for another formula. */
@@ -113,7 +114,7 @@ typedef struct row {
     const char *worst_name;
     tc_status status;
     size_t mismatches;
-    tempo_dtype inner; /* what --precision says */
+    tempo_dtype inner; /* what --precision says, or the file's weights beside adapters in float */
     size_t rounded;    /* what is further apart than is allowed, by the rounding of what cancels out */
     tc_rounding *rounding;
 } row;
@@ -169,6 +170,15 @@ static void mismatch(tc_ctx *ctx, row *r, const char *name, const char *text) {
     if (r->mismatches++ < MAX_MISMATCHES)
         tc_error(ctx, TC_MISMATCH, NULL, "output '%s' differs from that of %s: %s", tc_quote(ctx, name), r->with, text);
     r->status = TC_MISMATCH;
+}
+
+static tempo_dtype inner_type(const variant *v) {
+    tc_dtype dtype = tc_precision(&v->options);
+    const tc_graph *graph = v->session->model->graph;
+    for (uint32_t i = 0; tc_adapts(&v->options) && i < graph->n_initializers; i++)
+        if (tc_dtype_is_half(graph->initializers[i]->init->dtype))
+            dtype = graph->initializers[i]->init->dtype;
+    return (tempo_dtype)dtype;
 }
 
 static void compare(tc_ctx *ctx, row *r, const char *name, const tempo_tensor *got, const tempo_tensor *want,
@@ -313,7 +323,7 @@ static tc_status verify(tc_ctx *ctx, const tc_compile_request *like, variant var
                   {.what = "outputs", .with = none->name},
                   {.what = "gradients", .with = none->name}};
     for (size_t i = 0; i < TC_COUNT(rows); i++) {
-        rows[i].inner = (tempo_dtype)tc_precision(&compiled->options);
+        rows[i].inner = inner_type(compiled);
         rows[i].rounding = rounding;
     }
     compare_all(ctx, &rows[0], read, read, compiled, false);
@@ -351,7 +361,7 @@ tc_status tc_verify_compiled(tc_ctx *ctx, const tc_compile_request *like, uint64
                                   [NONE] = {"recipe none", yardstick},
                                   [COMPILED] = {"the compiled graph", quiet},
                                   [REFERENCE] = {"reference kernels", quiet, &rt_device_reference}};
-    variants[AS_FILE].options.passes = AS_READ;
+    variants[AS_FILE].options.passes = like->options->adapter ? AS_READ("lora,") : AS_READ("");
     variants[AS_FILE].options.only_requests = true;
     variants[AS_FILE].options.precision = NULL;
     variants[NONE].options.passes = NULL;
