@@ -2,7 +2,7 @@
  * field, where each trained weight is an initializer of it. Where passes merged or split initializers, the file has no
  * place for the trained weight, and where the file has a backward pass it is no forward model: then the graph of the
  * evaluation is written, in standard ops. --save-inference: the same for prediction, without scores and dropout. */
-#include "passes/inference/outputs.h"
+#include "passes/inference/inference.h"
 #include "passes/pipeline/pipeline.h"
 #include "compiler/onnx/onnx.h"
 #include "train_run.h"
@@ -11,7 +11,7 @@
 
 /* Those of the evaluation's graph, but for the ops of ai.tempo. */
 static const char forward_passes[] =
-    "restore,past,upgrade,inline,shapes,unfold,batch,tied,evaluate,canonicalize,lower,canonicalize,dce";
+    "restore,past,upgrade,inline,shapes,unfold,batch,tied,head,evaluate,canonicalize,lower,canonicalize,dce";
 
 static bool takes(const tc_value *value, const tempo_tensor *tensor) {
     if (!value || !value->init || (int)value->init->dtype != (int)tensor->dtype || value->init->rank != tensor->rank)
@@ -76,6 +76,7 @@ static tc_status make_forward(train_run *r, tc_model **model) {
     options.memory_budget = options.gelu = options.layernorm = options.dropout = NULL;
     options.update = (tc_update_options){0};
     options.loss_scale = false;
+    options.add_loss = NULL; /* the file's own outputs */
     TC_TRY(tc_read_opened(r->ctx, r->from->file, r->o->model, model));
     TC_TRY(tc_pipeline_run(&env, *model));
     r->ctx->n_diags = n_diags; /* reported when the training graph was compiled */
@@ -151,7 +152,10 @@ tc_status train_check_save(train_run *r) {
 /* --- writing -------------------------------------------------------------------------------------- */
 
 static tc_status write_model(train_run *r, const save_form *form, tc_model **model, const rt_array *weights, size_t n) {
+    tc_summary summary = {0};
+    tc_pass_env env = {.ctx = r->ctx, .options = &r->o->options, .summary = &summary};
     TC_TRY(tc_read_opened(r->ctx, r->from->file, r->o->model, model));
+    TC_TRY(tc_replace_head(&env, *model));
     const char *other = other_form(r, form, *model, weights, n);
     if (other) {
         tc_note(r->ctx, NULL, "%s: %s is %s", form->option, tc_quote(r->ctx, form->path), other);

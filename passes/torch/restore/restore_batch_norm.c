@@ -232,7 +232,7 @@ static tc_status tell_folded(const norms *s) {
                                  "export with optimize=False, or with training=TrainingMode.PRESERVE where "
                                  "dynamo=False");
     if (s->r->trains)
-        tc_note(ctx, NULL, "%s", text);
+        tc_note(ctx, NULL, "%s; the weights that it was folded into are trained", text);
     return TC_OK;
 }
 

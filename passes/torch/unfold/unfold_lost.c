@@ -279,7 +279,8 @@ void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, cons
             tc_is_asked_as_stored(u->env, value->name))
             continue;
         const char *other = other_of(&p, value, missing.n > 0, &hint);
-        if (other)
+        bool all_there_is = u->env->options->add_loss && norm_within(&p, value); /* the pass restore has told of it */
+        if (other && !all_there_is)
             tell_other(&p, value, other);
     }
     find_merged_parts(&p);
