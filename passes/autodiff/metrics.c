@@ -5,6 +5,7 @@
  *
  *     a label for each sample          accuracy, F1
  *     labels of positions in samples   accuracy; perplexity where the classes are those of an embedding, as for tokens
+ *     labels that are 0 or 1 each      accuracy, F1; a score above 0 predicts 1
  */
 #include "compiler/build/build.h"
 #include "compiler/ir/ops.h"
@@ -30,14 +31,16 @@ static bool is_cross_entropy(const tc_node *node) {
 
 /* The only one that the loss depends on; NULL: there is none, there are several, or a mask may leave out some of its
  * losses later. */
-static tc_node *find_cross_entropy(tc_arena *arena, const tc_graph *graph, const tc_value *loss) {
+static tc_node *find_cross_entropy(tc_arena *arena, const tc_graph *graph, const tc_value *loss, bool *out_any) {
     const bool *needed = tc_needed_nodes(arena, graph, loss);
     tc_node *found = NULL;
+    *out_any = false;
     TC_FOR_NODES(node, graph) {
         if (!needed[node->id] || !is_cross_entropy(node))
             continue;
-        if (found)
+        if (*out_any)
             return NULL;
+        *out_any = true;
         found = node;
     }
     return found && strcmp(tc_attr_string(found, "reduction", "mean"), "none") != 0 ? found : NULL;
@@ -71,6 +74,65 @@ static bool is_of_likelihoods(const tc_node *loss) {
     bool from_logs = scores->producer && tc_node_is(scores->producer, "", "LogSoftmax");
     return !tc_input(loss, WEIGHTS) && !tc_attr_find(loss, "label_smoothing") && !tc_attr_find(loss, "z_loss") &&
            (from_logs || !tc_node_is(loss, "", "NegativeLogLikelihoodLoss"));
+}
+
+/* --- the binary cross-entropy ----------------------------------------------------------------- */
+
+static tc_node *made_by(const tc_value *value, const char *domain, const char *op) {
+    return value && value->producer && tc_node_is(value->producer, domain, op) ? value->producer : NULL;
+}
+
+/* y of 1 - y. */
+static tc_value *rest_of(const tc_value *value) {
+    double one;
+    const tc_node *node = made_by(value, "", "Sub");
+    return node && tc_build_known_number(tc_input(node, 0), &one) && one == 1 ? tc_input(node, 1) : NULL;
+}
+
+/* x of log(1 - sigmoid(x)), or x itself where its sigmoid, or exp(-x), is read, too. */
+static tc_value *logits_of(tc_value *value) {
+    const tc_node *log = made_by(value, "", "Log"),
+                  *sigmoid = log ? made_by(rest_of(tc_input(log, 0)), "", "Sigmoid") : NULL;
+    if (sigmoid)
+        return tc_input(sigmoid, 0);
+    TC_FOR_USES(use, value) {
+        const tc_node *node = use->user;
+        if (tc_node_is(node, "", "Neg") && node->outputs[0]->uses)
+            node = node->outputs[0]->uses->user;
+        if (tc_node_is(node, "", "Sigmoid") || tc_node_is(node, "", "Softplus") ||
+            tc_node_is(node, TC_TEMPO_DOMAIN, "LogSigmoid"))
+            return value;
+    }
+    return NULL;
+}
+
+/* The value goes into the loss by sums and means alone: no mask leaves out a part of it. */
+static bool is_summed(const tc_value *value, const tc_value *loss) {
+    static const char *const sums[] = {"Add", "Sub", "Neg", "ReduceMean", "ReduceSum", "Squeeze", "Reshape", "Cast"};
+    for (bool passes = true; passes && value != loss;) {
+        const tc_node *user = value->uses && !value->uses->next ? value->uses->user : NULL;
+        passes = false;
+        for (size_t i = 0; user && i < TC_COUNT(sums); i++)
+            passes = passes || tc_node_is(user, "", sums[i]);
+        value = passes ? user->outputs[0] : value;
+    }
+    return value == loss;
+}
+
+/* (1 - t) x or (1 - t) log(1 - sigmoid(x)), where t is an input: both are of one shape. */
+static bool find_binary(const tc_graph *graph, const tc_value *loss, tc_value **out_scores, tc_value **out_labels) {
+    TC_FOR_NODES(node, graph)
+        for (uint32_t i = 0; tc_node_is(node, "", "Mul") && i < 2; i++) {
+            tc_value *labels = rest_of(tc_input(node, i)), *given = labels;
+            while (given && made_by(given, "", "Cast"))
+                given = tc_input(given->producer, 0);
+            if (!given || !given->is_input || given->init || !is_summed(node->outputs[0], loss))
+                continue;
+            *out_labels = labels;
+            *out_scores = logits_of(tc_input(node, 1 - i));
+            return *out_scores && tc_same_shape(*out_scores, labels);
+        }
+    return false;
 }
 
 /* --- counts ----------------------------------------------------------------------------------- */
@@ -129,19 +191,48 @@ static void count_classes(measuring *m, const tc_node *loss, bool by) {
         show(m, by_class(m, predicted, counts), &m->found->predicted, "predicted");
 }
 
-static tc_status measure(tc_pass_env *env, tc_model *model, tc_node *loss) {
+/* Ones that are predicted; ones; predicted ones; by column of a matrix, which are several questions about a sample. */
+static void count_ones(measuring *m, tc_value *scores, tc_value *labels) {
+    tc_build *g = &m->g;
+    bool columns = tc_value_rank(scores) == 2 && tc_build_static(scores, 1, &m->classes);
+    tc_value *ones[] = {NULL, TC_OP(g, "Greater", labels, tc_build_like(g, labels, 0.5)),
+                        TC_OP(g, "Greater", scores, tc_build_like(g, scores, 0))};
+    const struct {
+        const char **out, *name;
+    } of[] = {{&m->found->right, "right"}, {&m->found->actual, "actual"}, {&m->found->predicted, "predicted"}};
+    ones[0] = TC_OP(g, "And", ones[1], ones[2]);
+    for (size_t i = 0; i < TC_COUNT(of); i++) {
+        tc_value *each = tc_build_cast(g, ones[i], TC_FLOAT);
+        show(m, columns ? tc_build_reduce(g, "ReduceSum", each, (int64_t[]){0}, 1, false) : total(m, each), of[i].out,
+             of[i].name);
+    }
+    show(m, tc_build_cast(g, TC_OP(g, "Size", scores), TC_FLOAT), &m->found->count, "count");
+    m->found->classes = columns ? m->classes : 1;
+}
+
+static void count_labels(measuring *m, const tc_node *loss) {
+    bool samples = are_of_samples(tc_input(loss, LABELS));
+    count_classes(m, loss, samples);
+    m->found->classes = samples ? m->classes : 1;
+    m->found->is_mean = strcmp(tc_attr_string(loss, "reduction", "mean"), "mean") == 0;
+    if (!samples && is_of_likelihoods(loss) && are_tokens(m->g.graph, m->classes))
+        show(m, loss->outputs[0], &m->found->likelihood, "likelihood");
+}
+
+static tc_status measure(tc_pass_env *env, tc_model *model, const tc_value *loss) {
     tc_arena *arena = env->ctx->arena;
     tc_build_pool pool = {arena, tc_map_create(arena)};
     measuring m = {.g = {.ctx = env->ctx, .model = model, .graph = model->graph, .pool = &pool, .label = "metrics"},
                    .found = TC_NEW(arena, tc_metrics)};
-    bool samples = are_of_samples(tc_input(loss, LABELS));
-    if (!tc_build_static(tc_input(loss, SCORES), CLASS_AXIS, &m.classes) || m.classes < 2)
+    bool any;
+    tc_value *scores, *labels;
+    const tc_node *found = find_cross_entropy(arena, model->graph, loss, &any);
+    if (found && tc_build_static(tc_input(found, SCORES), CLASS_AXIS, &m.classes) && m.classes > 1)
+        count_labels(&m, found);
+    else if (!any && find_binary(model->graph, loss, &scores, &labels))
+        count_ones(&m, scores, labels);
+    else
         return TC_OK;
-    count_classes(&m, loss, samples);
-    m.found->classes = samples ? m.classes : 1;
-    m.found->is_mean = strcmp(tc_attr_string(loss, "reduction", "mean"), "mean") == 0;
-    if (!samples && is_of_likelihoods(loss) && are_tokens(model->graph, m.classes))
-        show(&m, loss->outputs[0], &m.found->likelihood, "likelihood");
     TC_TRY(m.g.status);
     env->summary->metrics = m.found;
     return tc_infer_graph(env->ctx, model->graph);
@@ -168,6 +259,5 @@ tc_status tc_pass_metrics(tc_pass_env *env, tc_model *model) {
     if (env->options->counting != TC_COUNT_OUTPUT)
         return TC_OK;
     const tc_value *loss = find_loss(env->options->loss, graph);
-    tc_node *found = loss ? find_cross_entropy(env->ctx->arena, graph, loss) : NULL;
-    return found ? measure(env, model, found) : TC_OK;
+    return loss ? measure(env, model, loss) : TC_OK;
 }

@@ -92,7 +92,8 @@ typedef struct tc_counted {
 typedef struct tc_metrics {
     const char *right, *actual; /* labels that count: those with the best score, by class; and all */
     const char *predicted;      /* best scores of these labels, by class; NULL: no F1 */
-    const char *likelihood;     /* -log p of these labels: their mean or their sum, any float; NULL: no perplexity */
+    const char *count;      /* float[]: of labels that are 0 or 1, in columns; the above are of ones; NULL: others */
+    const char *likelihood; /* -log p of these labels: their mean or their sum, any float; NULL: no perplexity */
     bool is_mean;
     int64_t classes;
 } tc_metrics;

@@ -1,5 +1,6 @@
 /* train_metrics.c: metrics of an evaluation, by sums of counts. F1 is scikit-learn's: of class 1 where there are two,
- * else its mean over the classes that are labels or predicted ("macro"). */
+ * else its mean over the classes that are labels or predicted ("macro"). Of labels that are 0 or 1 it is that of
+ * ones, the mean over all columns where there are several. */
 #include "train_metrics.h"
 #include "train.h"
 #include <math.h>
@@ -9,6 +10,7 @@ enum { RIGHT, ACTUAL, PREDICTED };
 
 static const double *part(const train_metrics *m, size_t at) { return m->sums + at * (size_t)m->of->classes; }
 static double *likelihood(const train_metrics *m) { return m->sums + m->n_sums - 1; }
+static double *count(const train_metrics *m) { return m->sums + m->n_sums - 2; }
 
 /* --- formulas ------------------------------------------------------------------------------------- */
 
@@ -20,6 +22,8 @@ static double total(const train_metrics *m, size_t at) {
 }
 
 static double accuracy(const train_metrics *m) {
+    if (m->of->count)
+        return *count(m) > 0 ? 1 - (total(m, ACTUAL) + total(m, PREDICTED) - 2 * total(m, RIGHT)) / *count(m) : NAN;
     return total(m, ACTUAL) > 0 ? total(m, RIGHT) / total(m, ACTUAL) : NAN;
 }
 
@@ -29,14 +33,16 @@ static double f1_of(const train_metrics *m, int64_t class, double absent) {
     return both > 0 ? 2 * part(m, RIGHT)[class] / both : absent;
 }
 
-static double f1(const train_metrics *m) { return total(m, ACTUAL) > 0 ? f1_of(m, 1, 0) : NAN; }
+static double f1(const train_metrics *m) {
+    return total(m, ACTUAL) + *count(m) > 0 ? f1_of(m, m->of->classes - 1, 0) : NAN;
+}
 
 static double f1_macro(const train_metrics *m) {
     double sum = 0, n = 0;
     for (int64_t i = 0; i < m->of->classes; i++) {
         double of = f1_of(m, i, NAN);
         sum += isnan(of) ? 0 : of;
-        n += !isnan(of);
+        n += m->of->count || !isnan(of);
     }
     return n > 0 ? sum / n : NAN;
 }
@@ -69,9 +75,10 @@ void train_metrics_open(tc_ctx *ctx, const tc_summary *summary, const tc_graph *
     *m = (train_metrics){.of = of};
     if (!of)
         return;
-    const bool has[TRAIN_METRICS] = {true, of->predicted && of->classes == 2, of->predicted && of->classes > 2,
+    const int64_t two = of->count ? 1 : 2;
+    const bool has[TRAIN_METRICS] = {true, of->predicted && of->classes == two, of->predicted && of->classes > two,
                                      of->likelihood != NULL};
-    m->n_sums = 3 * (size_t)of->classes + 1;
+    m->n_sums = 3 * (size_t)of->classes + 2;
     m->sums = TC_NEW_ARRAY(ctx->arena, double, m->n_sums);
     for (size_t i = 0; i < TRAIN_METRICS; i++)
         if (has[i] && !is_output(graph, formulas[i].name))
@@ -108,6 +115,10 @@ tc_status train_metrics_add(tc_ctx *ctx, tempo_session *session, train_metrics *
         if (outputs[i])
             TC_TRY(add_counts(ctx, session, outputs[i], (size_t)m->of->classes, m->sums + i * (size_t)m->of->classes,
                               &counts[i]));
+    if (m->of->count) {
+        TC_TRY(train_read_number(ctx, session, m->of->count, &value));
+        *count(m) += value;
+    }
     if (!m->of->likelihood || counts[ACTUAL] == 0) /* the mean of nothing is NaN */
         return TC_OK;
     TC_TRY(train_read_number(ctx, session, m->of->likelihood, &value));

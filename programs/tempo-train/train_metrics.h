@@ -11,7 +11,7 @@ enum { TRAIN_METRICS = 4 };
 
 typedef struct train_metrics {
     const tc_metrics *of; /* NULL: the graph has none */
-    double *sums;         /* [n_sums] right, actual and predicted, by class; then -log p of labels */
+    double *sums;         /* [n_sums] right, actual and predicted, by class; then the count, and -log p of labels */
     size_t n_sums;
     const char *names[TRAIN_METRICS]; /* [n] those that no output of the model has */
     size_t n;

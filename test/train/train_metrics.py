@@ -12,6 +12,9 @@ ROWS = "rows = Reshape (s, shape) each = Reshape (labels, minus1) "
 IDS, X, POSITIONS = "int64[n,4] x", "float[n,5] x", "float[n,4,5] x"
 PER_TOKEN, OF_SAMPLE = "int64[n,4] labels", "int64[n] labels"
 LM = {"accuracy", "perplexity"}
+BITS, MEAN = "float[n,%d] labels", " loss = ReduceMean <keepdims = 0> (%s)"
+BINARY = ("one = Constant <value_float = 1.0> () r = Sub (one, labels) rx = Mul (r, s) p = Sigmoid (s) lp = Log (p) "
+          "both = Sub (rx, lp)")
 F1S = {2: {"accuracy", "f1"}, 4: {"accuracy", "f1_macro"}}
 # name: (inputs, number of classes, the end of the graph, metrics)
 CASES = {
@@ -28,6 +31,13 @@ CASES = {
     "weighted tokens": (IDS, PER_TOKEN, 4, ROWS + "loss = " + SCE % ("", "rows, each, cw"), {"accuracy"}),
     "one's own": (X, OF_SAMPLE, 2, "loss = " + SCE % ("", "s, labels") + " accuracy = ReduceMax <keepdims = 0> (b) ",
                   {"accuracy", "f1"}),
+    "bits": (X, BITS % 4, 4, BINARY + MEAN % "both", F1S[4]),
+    "bits, added by an option": (X, BITS % 4, 4, "", F1S[4]),
+    "a column of bits": (X, BITS % 1, 1, "one = Constant <value_float = 1.0> () p = Sigmoid (s) lp = Log (p) "
+                         "q = Sub (one, p) lq = Log (q) r = Sub (one, labels) a = Mul (labels, lp) c = Mul (r, lq) "
+                         "both = Add (a, c) minus = Neg (both)" + MEAN % "minus", F1S[2]),
+    "masked bits": (X, BITS % 4, 4, BINARY + " kept = Mul (both, labels)" + MEAN % "kept", set()),
+    "classes, added by an option": (X, OF_SAMPLE, 4, "", F1S[4]),
     "two losses": (IDS, PER_TOKEN, 4, ROWS + "a = " + SCE % ("", "rows, each") + " turned = Neg (rows) c = " +
                    SCE % ("", "turned, each") + " loss = Add (a, c)", set()),
     "a mask later": (IDS, PER_TOKEN, 4, ROWS + "a = " + SCE % (', reduction = "none"', "rows, each") +
@@ -47,11 +57,13 @@ def text_of(array, name):
 
 def model(inputs, labels, classes, ending):
     words = "h = Gather (E, x)" if inputs == IDS else "h = Identity (x)"
-    own = ", float accuracy" if "accuracy" in ending else ""
+    given, outputs = f", {labels}", "float loss" + (", float accuracy" if "accuracy" in ending else "")
+    if not ending:
+        given, outputs = "", f"float[n,{classes}] s"
     weights = {"E": E, "W": W[:, :classes], "b": B[:classes], "cw": np.arange(1, classes + 1)}
     weights = ", ".join(text_of(array, name) for name, array in weights.items())
     return f"""<ir_version: 10, opset_import: ["" : 21]>
-measured ({inputs}, {labels}) => (float loss{own}) <{weights}> {{
+measured ({inputs}{given}) => ({outputs}) <{weights}> {{
     {words}
     s0 = MatMul (h, W)
     s = Add (s0, b)
@@ -67,6 +79,8 @@ def data(inputs, labels, classes):
     draw = np.random.default_rng(12)
     x = draw.integers(0, CLASSES, (SAMPLES, TOKENS)) if inputs == IDS else draw.standard_normal(
         (SAMPLES, TOKENS, WIDTH)[::1 if inputs == POSITIONS else 2]).astype(np.float32)
+    if "float" in labels:
+        return {"x": x, "labels": (draw.random((SAMPLES, classes)) > 0.6).astype(np.float32)}
     given = draw.choice([0, 1, 3] if classes == 4 else [0, 1], (SAMPLES, TOKENS))
     given = np.where(np.arange(TOKENS) < COUNTS[:, None], given, -100)
     if labels != PER_TOKEN:
@@ -81,6 +95,10 @@ def f1(right, labels, best, class_):
 def expected(inputs, classes, samples):
     h = E.astype(np.float64)[samples["x"]] if inputs == IDS else samples["x"].astype(np.float64)
     s = (h @ W[:, :classes] + B[:classes]).reshape(-1, classes)
+    if samples["labels"].dtype == np.float32:
+        best, ones = s > 0, samples["labels"] > 0.5
+        each = 2 * (best & ones).sum(0) / np.maximum(1, best.sum(0) + ones.sum(0))
+        return {"accuracy": (best == ones).mean(), "f1": each[0], "f1_macro": np.mean(each)}
     labels = samples["labels"].ravel()
     s, labels = s[labels != -100], labels[labels != -100]
     best = s.argmax(1)
@@ -112,14 +130,16 @@ def compare(want, what):
 
 def train(model_name, *options, **how):
     return t.run(t.path(model_name), "--data", t.path("data.npz"), "--eval-data", t.path("data.npz"), "--lr=0",
-                 "--loss=loss", "--freeze=cw", "--log", t.path("log.jsonl"), *options, **how)
+                 "--freeze=cw", "--log", t.path("log.jsonl"), *options, **how)
 
 
 def main():
     for name in CASES:
         want = prepare(name)
+        loss = "--loss=loss" if CASES[name][3] else "--add-loss=bce,input=labels" if "bits" in name else (
+            "--add-loss=cross-entropy")
         for batch in 1, 5, 13:
-            train("model.onnxt", "--batch", batch, "--accumulate", 2,
+            train("model.onnxt", loss, "--batch", batch, "--accumulate", 2,
                   says=[f"  {key} " for key in want])
             compare(want, f"{name}, batches of {batch}")
     for name in "four classes, one never seen", "tokens":  # the backward pass is in the file
