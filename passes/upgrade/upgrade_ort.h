@@ -1,7 +1,8 @@
 /* upgrade_ort.h: helpers shared by the rewrites of ONNX Runtime's ops. ort.def is the table. The rewrites are in
- * upgrade_ort.c (ops that are another op or a few), upgrade_ort_broadcast.c (gradients of broadcast operands),
- * upgrade_ort_builder.c (gradients that our own builders make), upgrade_ort_fused.c (ops of graphs optimized for GPUs),
- * upgrade_ort_leave.c (gradients that leave the graph) and upgrade_ort_mend.c (mistakes of the training tools). */
+ * upgrade_ort.c (ops that are another op or a few), upgrade_ort_attention.c, upgrade_ort_broadcast.c (gradients of
+ * broadcast operands), upgrade_ort_builder.c (gradients that our own builders make), upgrade_ort_fused.c (ops of graphs
+ * optimized for GPUs), upgrade_ort_leave.c (gradients that leave the graph), upgrade_ort_norm.c and upgrade_ort_mend.c
+ * (mistakes of the training tools). */
 #ifndef TC_UPGRADE_ORT_H
 #define TC_UPGRADE_ORT_H
 #include "upgrade.h"

@@ -1,4 +1,4 @@
-/* upgrade_ort_norm.c: normalizations and softmax of ONNX Runtime, and their gradients. */
+/* upgrade_ort_norm.c: normalizations, embeddings with one, and softmax of ONNX Runtime, and their gradients. */
 #include "compiler/shape/shape.h"
 #include "upgrade_ort.h"
 #include <string.h>
@@ -127,6 +127,58 @@ tc_status tc_ort_batch_norm(tc_upgrade *up, tc_node *node) {
         tc_node_resize_outputs(node, 3);
     tc_node_set_op(node, "", "BatchNormalization");
     return TC_OK;
+}
+
+/* --- embeddings ------------------------------------------------------------------------------- */
+
+static tc_value *one_int(tc_upgrade *up, tc_node *node, const char *what, int64_t value) {
+    return tc_upgrade_ints(up, node, what, &value, 1);
+}
+
+/* Of a mask [batch, tokens]: int32[batch], how many elements are 1. */
+static tc_value *count_ones(tc_upgrade *up, tc_node *node, tc_value *mask) {
+    tc_value *ones = TC_EMIT(node, "Equal", "ones", mask, tc_ort_number(up, node, "one", 1, mask));
+    tc_value *numbers = TC_EMIT(node, "Cast", "numbers", ones);
+    tc_value *sum = TC_EMIT(node, "ReduceSum", "lengths", numbers, one_int(up, node, "last", 1));
+    tc_attr_set_int(numbers->producer, "to", TC_INT32);
+    tc_attr_set_int(sum->producer, "keepdims", 0);
+    return sum;
+}
+
+/* Rows of the table for the ids of positions, or for 0, 1, ... */
+static tc_value *rows_of_positions(tc_upgrade *up, tc_node *node, tc_value *table, tc_value *ids, tc_value *tokens) {
+    if (ids)
+        return TC_EMIT(node, "Gather", "positions", table, ids);
+    tc_value *count = TC_EMIT(node, "Shape", "count", tokens);
+    tc_attr_set_int(count->producer, "start", 1);
+    tc_attr_set_int(count->producer, "end", 2);
+    return TC_EMIT(node, "Slice", "positions", table, one_int(up, node, "from", 0), count,
+                   one_int(up, node, "axis", 0));
+}
+
+/* (ids, segments?, words, positions, segment table?, scale, shift, mask?, position_ids?) -> (y, lengths?, sum?) */
+tc_status tc_ort_embed_layer_norm(tc_upgrade *up, tc_node *node) {
+    tc_value *ids = tc_input(node, 0), *segments = tc_input(node, 1), *mask = tc_input(node, 7);
+    tc_value *lengths = tc_output(node, 1), *shown = tc_output(node, 2);
+    TC_TRY(tc_ort_need_results(up, node, 3));
+    if (lengths && tc_value_is_used(lengths)) {
+        if (!mask)
+            return tc_error(up->ctx, TC_UNSUPPORTED, node,
+                            "its result 1, lengths by a mask, is in use, but it has no mask");
+        tc_value_replace(lengths, count_ones(up, node, mask));
+    }
+    tc_value *words = TC_EMIT(node, "Gather", "words", tc_input(node, 2), ids);
+    tc_value *rows = rows_of_positions(up, node, tc_input(node, 3), tc_input(node, 8), ids);
+    tc_value *sum = TC_EMIT(node, "Add", "sum", words, rows);
+    if (segments)
+        sum = TC_EMIT(node, "Add", "sum", sum, TC_EMIT(node, "Gather", "segments", tc_input(node, 4), segments));
+    if (shown)
+        tc_value_replace(shown, sum);
+    tc_node_resize_outputs(node, 1);
+    tc_attr_remove(node, "mask_index_type");
+    tc_attr_set_float(node, "epsilon", tc_attr_float(node, "epsilon", 1e-12f));
+    tc_attr_set_int(node, "axis", -1);
+    return TC_BECOME(node, "", "LayerNormalization", sum, tc_input(node, 5), tc_input(node, 6));
 }
 
 /* --- softmax ---------------------------------------------------------------------------------- */

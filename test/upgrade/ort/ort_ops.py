@@ -16,7 +16,8 @@ from tolerances import TRAINING_OP
 
 rng = np.random.default_rng(11)
 HEADER = '<ir_version: 8, opset_import: ["" : %d, "com.microsoft" : 1]>\n'
-NAMES = {"float32": "float", "float64": "double", "int64": "int64", "bool": "bool"}
+NAMES = {"float32": "float", "float64": "double", "int32": "int32", "int64": "int64", "bool": "bool"}
+INTEGERS = {"n": onnx.TensorProto.INT64, "o": onnx.TensorProto.INT32}  # results that are no floats
 
 
 def floats(*shape):
@@ -357,6 +358,59 @@ CASES = [
     ("scale_down", "y = com.microsoft.Scale <scale_down = 1> (a, s)", {"a": A, "s": np.int64(12)}, lambda a, s: a / 12),
     ("scale_up", "y = com.microsoft.Scale <scale_down = 0> (a, s)", {"a": A, "s": np.float32(12)}, lambda a, s: a * 12),
 ]
+# Attention: heads of 8 or 16 elements, 6 tokens, batch 2; tables for 16, 8 and 4 elements of a head.
+Q, K2, V2, QKV = floats(2, 6, 32), floats(2, 6, 16), floats(2, 6, 16), floats(2, 6, 64)
+PLACES = np.array([[0, 1, 2, 3, 4, 5], [2, 3, 4, 5, 6, 7]])
+ANGLES = rng.random((16, 8)) * 3
+WIDE = {"c!": np.cos(ANGLES).astype(np.float32), "s!": np.sin(ANGLES).astype(np.float32)}
+TABLES, NARROW = ({name: table[:, :n].copy() for name, table in WIDE.items()} for n in (4, 2))
+FULL = {"l!": np.array([5, 5], np.int32), "n!": np.array(6, np.int32)}
+GROUPED = "com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2"
+TURNED = "com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1, do_rotary = 1"
+HEADS = "com.microsoft.MultiHeadAttention <num_heads = 4"
+MERGED = {"x": floats(2, 6, 16), "w": floats(16, 96) / 4, "b": floats(96)}
+KEEP, LENGTHS = np.array([[1, 1, 1, 1, 0, 0], [0, 1, 1, 1, 1, 1]], np.int32), np.array([4, 6], np.int32)
+EMBED = {"i": np.array([[1, 4, 1, 0], [3, 3, 2, 1]], np.int32), "t": np.array([[0, 0, 1, 1], [1, 0, 0, 1]], np.int32),
+         "w": floats(5, 8), "p": floats(9, 8), "u": floats(2, 8), "s": SCALE, "b": BIAS}
+ATTENTIONS = [
+    ("gqa", f"y = {GROUPED}> (q, k, v, , , l, n)", {"q`": Q, "k`": K2, "v`": floats(2, 6, 16), **FULL}),
+    ("gqa_present", f"y, a, b = {GROUPED}, scale = 0.2> (q, k, v, , , l, n)", {"q": Q, "k": K2, "v": V2, **FULL}),
+    ("gqa_packed_rotary", f"y = {TURNED}> (q, , , , , l, n, c, s)", {"q": QKV, **FULL, **WIDE}),
+    ("gqa_interleaved", f"y = {TURNED}, rotary_interleaved = 1> (q, k, v, , , l, n, c, s)",
+     {"q": Q, "k": K2, "v": V2, **FULL, **WIDE}),
+    ("gqa_partial", f"y = {TURNED.replace('2', '1')}> (q, , , , , l, n, c, s)",
+     {"q": floats(2, 6, 96), **FULL, **WIDE}),
+    ("gqa_window", f"y = {GROUPED}, local_window_size = 3> (q, , , , , l, n)", {"q": QKV, **FULL}),
+    ("gqa_softcap", f"y = {GROUPED}, softcap = 2.0> (q, , , , , l, n)", {"q": QKV, **FULL}),
+    ("gqa_bias", f"y = {GROUPED}> (q, , , , , l, n, , , , m)", {"q": QKV, **FULL, "m": floats(1, 4, 6, 6)}),
+    ("mha", f"y = {HEADS}> (q, k, v)", {"q": Q, "k": floats(2, 5, 32), "v": floats(2, 5, 16)}),
+    ("mha_causal_scale", f"y = {HEADS}, unidirectional = 1, scale = 0.2> (q, k, v)",
+     {"q`": Q, "k`": floats(2, 6, 32), "v`": floats(2, 6, 32)}),
+    ("mha_bias_mask", f"y = {HEADS}> (q, k, v, b, m)",
+     {"q": Q, "k": floats(2, 6, 32), "v": floats(2, 6, 32), "b": floats(96), "m": KEEP}),
+    ("mha_bias_added", f"y = {HEADS}, mask_filter_value = -5.0> (q, k, v, , m, e)",
+     {"q": Q, "k": floats(2, 6, 32), "v": floats(2, 6, 32), "m": KEEP, "e": floats(1, 4, 6, 6)}),
+    ("mha_cross", f"y = {HEADS}> (q, k, v)", {"q": Q, "k": floats(2, 4, 5, 8), "v": floats(2, 4, 5, 8)}),
+    ("mha_past", f"y, a, b = {HEADS}, unidirectional = 1> (q, k, v, , , , j, u)",
+     {"q": Q, "k": floats(2, 6, 32), "v": floats(2, 6, 32), "j": floats(2, 4, 3, 8), "u": floats(2, 4, 3, 8)}),
+    ("attention", "y = com.microsoft.Attention <num_heads = 4> (x, w, b)", MERGED),
+    ("attention_mask", "y = com.microsoft.Attention <num_heads = 4> (x, w, b, m)", {**MERGED, "m": KEEP}),
+    ("attention_rows", "y = com.microsoft.Attention <num_heads = 4, unidirectional = 1> (x, w, b, m)",
+     {**MERGED, "m": np.repeat(KEEP[:, None], 6, 1)}),
+    ("attention_lengths", "y = com.microsoft.Attention <num_heads = 4> (x, w, b, m, , e)",
+     {**MERGED, "m": LENGTHS, "e": floats(2, 1, 6, 6)}),
+    ("attention_sizes", "y = com.microsoft.Attention <num_heads = 4, qkv_hidden_sizes = [32, 32, 16]> (x, w, b)",
+     {**MERGED, "w": MERGED["w"][:, :80], "b": MERGED["b"][:80]}),
+    ("rotary", "y = com.microsoft.RotaryEmbedding (q, p, c, s)", {"q": Q, "p": PLACES, **TABLES}),
+    ("rotary_offset", "y = com.microsoft.RotaryEmbedding <interleaved = 1> (q, p, c, s)",
+     {"q": floats(2, 4, 6, 8), "p": np.array([3]), **TABLES}),
+    ("rotary_partial", "y = com.microsoft.RotaryEmbedding <num_heads = 4, rotary_embedding_dim = 4> (q, p, c, s)",
+     {"q": Q, "p": PLACES, **NARROW}),
+    ("embed_layer_norm", "y, , z = com.microsoft.EmbedLayerNormalization <epsilon = 1e-5> (i, t, w, p, u, s, b)",
+     EMBED),
+    ("embed_places", "y, o = com.microsoft.EmbedLayerNormalization <epsilon = 1e-5> (i, , w, p, , s, b, m, k)",
+     {**EMBED, "m": KEEP[:, :4].copy(), "k": np.array([[5, 4, 3, 2]], np.int32)}),
+]
 # Dropouts of all kinds, and their gradient of what they read: where the mask is the right one it is what they gave.
 DROPPED = {"x": X, "b": BIAS, "e": DY, "r!": np.float32(0.4), "t!": np.True_}
 DROPOUTS = {
@@ -429,7 +483,7 @@ def model_of(nodes, operands, opset):
     model.graph.initializer.extend(constants)
     for output in model.graph.output:
         output.ClearField("type")
-        output.type.tensor_type.elem_type = onnx.TensorProto.INT64 if output.name == "n" else onnx.TensorProto.FLOAT
+        output.type.tensor_type.elem_type = INTEGERS.get(output.name, onnx.TensorProto.FLOAT)
     return model, results
 
 
@@ -453,6 +507,6 @@ def check(tempoc, nodes, operands, meaning, opset=17):
     return None
 
 
-for title, *row in CASES + list(dropouts()) + list(broadcasts()):
+for title, *row in CASES + [(*row, None) for row in ATTENTIONS] + list(dropouts()) + list(broadcasts()):
     case(title, check, sys.argv[1], *row)
 finish()
