@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* What --lora adds changes no result at first; autodiff only answers Gradient nodes here. */
-#define AS_READ(adapters) "restore,upgrade,inline,shapes," adapters "loss,outputs,dropout,autodiff"
+#define AS_READ(adapters) "restore,past,upgrade,inline,shapes," adapters "loss,outputs,dropout,autodiff"
 #define NOISE 0.01 /* of the largest gradient */
 #define MAX_MISMATCHES 10
 
