@@ -116,6 +116,7 @@ typedef struct tc_summary {
     tc_map *made;              /* names of those that passes made to be trained: tc_record_made. NULL: none */
     tc_map *torch_names;       /* initializer -> its parameter in PyTorch: metadata/torch_names.h */
     tc_train_list *train_list; /* NULL: there is none */
+    struct tc_peft *peft;      /* NULL: not read yet. peft_names.h */
     tc_plan_summary *plan;     /* NULL: there was no budget */
     tc_pareto *pareto;         /* NULL: --pareto was not given */
 

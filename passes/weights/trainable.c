@@ -8,6 +8,7 @@
 #include "compiler/ir/ops.h"
 #include "passes/gradients/gradients.h"
 #include "guess_learned.h"
+#include "peft_names.h"
 #include "rotary_tables.h"
 #include "passes/torch/metadata/metadata.h"
 #include "train_list.h"
@@ -219,6 +220,7 @@ typedef struct selection {
     name_list trained, frozen, unreached;
     name_list single; /* of one element, so not trained by default, but with names of parameters */
     name_list guessed[TC_GUESS_COUNT];
+    tc_peft_found peft;
     bool *matched;
     size_t cap_trained;
     bool quiet;
@@ -235,6 +237,10 @@ static bool is_learned(selection *s, const tc_value *value) {
     return guess >= TC_GUESS_FRESH;
 }
 
+static tc_request request_of_peft(tc_peft_kind kind) {
+    return kind == TC_PEFT_ADAPTER ? TC_REQUEST_TRAIN : kind == TC_PEFT_BASE ? TC_REQUEST_FREEZE : TC_REQUEST_NONE;
+}
+
 static void select_one(selection *s, const char *name, const tc_tensor *tensor) {
     tc_ctx *ctx = s->env->ctx;
     tc_value *value = tc_map_get(s->graph->names, name);
@@ -242,6 +248,7 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
     const tc_train_list *list = s->env->summary->train_list;
     bool by_list = list || tc_adapts(s->env->options);
     const char *option = list ? tc_train_list_origin(list) : "--train";
+    const bool is_told = asked != TC_REQUEST_NONE;
     if (!tc_dtype_is_float(tensor->dtype)) {
         if (asked == TC_REQUEST_TRAIN && !s->quiet)
             tc_warn(ctx, NULL, "%s: %s is %s and has no gradient", option, tc_quote(ctx, name),
@@ -249,6 +256,9 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
         return;
     }
     tc_learned learned = value ? value->learned : TC_LEARNED_UNKNOWN;
+    tc_peft_kind peft = tc_peft_kind_of(s->env, name, learned);
+    if (!is_told && learned != TC_LEARNED_NO)
+        asked = request_of_peft(peft);
     bool is_constant = tensor->count < 2 && learned == TC_LEARNED_NO;
     if (is_constant && (asked == TC_REQUEST_NONE || (by_list && asked == TC_REQUEST_FREEZE)))
         return;
@@ -260,15 +270,19 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
     }
     if (!value || !value->init || !tc_flow_has(s->flow, value, TC_FLOW_REACHES)) {
         add_name(ctx->arena, &s->unreached, name);
-        if (asked == TC_REQUEST_TRAIN && !s->quiet)
+        if (asked == TC_REQUEST_TRAIN && is_told && !s->quiet)
             tc_warn(ctx, NULL, "%s: the loss does not depend on %s", option, tc_quote(ctx, name));
         return;
     }
     if (asked == TC_REQUEST_FREEZE || (asked == TC_REQUEST_NONE && !is_learned(s, value))) {
         add_name(ctx->arena, &s->frozen, name);
+        if (!is_told && peft == TC_PEFT_BASE)
+            tc_peft_add(ctx->arena, &s->peft, peft, name);
         return;
     }
     add_name(ctx->arena, &s->trained, name);
+    if (!is_told || peft == TC_PEFT_ALIKE)
+        tc_peft_add(ctx->arena, &s->peft, peft, name);
     s->flow->trained =
         tc_arena_grow(ctx->arena, s->flow->trained, sizeof(tc_value *), &s->cap_trained, s->flow->n_trained + 1);
     s->flow->trained[s->flow->n_trained++] = value;
@@ -368,6 +382,7 @@ void tc_record_initializers(tc_pass_env *env, const tc_model *model) {
             value->learned = TC_LEARNED_YES;
     }
     env->summary->initializers = names;
+    tc_peft_read(env, model);
 }
 
 static selection run_selection(tc_pass_env *env, const tc_rule_set *rules, tc_graph *graph, const tc_value *loss,
@@ -387,6 +402,7 @@ tc_status tc_trainable_select(tc_pass_env *env, const tc_rule_set *rules, tc_gra
                               tc_flow *out_flow) {
     selection s = run_selection(env, rules, graph, loss, false, out_flow);
     TC_TRY(tc_train_list_check(env, graph));
+    TC_TRY(tc_peft_settle(env, &s.peft));
     warn_unmatched(&s);
     tell_single(&s);
     tell_joined(&s);

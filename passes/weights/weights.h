@@ -5,6 +5,7 @@
 #include "choose_loss.h"
 #include "equal_weights.h"
 #include "init_weights.h"
+#include "peft_names.h"
 #include "train_list.h"
 #include "trainable.h"
 #endif

@@ -1,8 +1,8 @@
 /* restore.c: the pass that restores training behaviour that PyTorch's dynamo exporter lost, as far as the file shows
  * it: nodes keep the calls that they came from (torch_calls.h). It runs before all others, so that violations of
  * ONNX's rules are corrected before the checks, and restored Dropouts are counted among those of the file. Files of
- * other exporters have no calls and stay as they are, except for attention's dropout and the corners of resizes in
- * TorchScript files. */
+ * other exporters have no calls and stay as they are, except for attention's dropout, the corners of resizes and the
+ * norms of PEFT's DoRA in TorchScript files. */
 #include "restore.h"
 #include <string.h>
 
@@ -57,6 +57,7 @@ tc_status tc_pass_restore(tc_pass_env *env, tc_model *model) {
     read_calls(&r);
     TC_TRY(tc_restore_batch_norm(&r));
     TC_TRY(tc_restore_corners(&r));
+    TC_TRY(tc_restore_dora(&r));
     TC_TRY(tc_restore_dropout(&r));
     TC_TRY(tc_restore_faults(&r));
     TC_TRY(tc_restore_losses(&r));

@@ -38,6 +38,7 @@ bool tc_is_batch_norm_call(const tc_torch_call *call);
 /* The parts of the pass, one file each. */
 tc_status tc_restore_batch_norm(tc_restore *r);
 tc_status tc_restore_corners(tc_restore *r);
+tc_status tc_restore_dora(tc_restore *r);
 tc_status tc_restore_dropout(tc_restore *r);
 tc_status tc_restore_faults(tc_restore *r);
 tc_status tc_restore_losses(tc_restore *r);
