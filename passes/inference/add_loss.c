@@ -187,11 +187,9 @@ static tc_status refuse_second(const tc_adding *a) {
         loss = tc_is_scalar_float(a->graph->outputs[i]) ? a->graph->outputs[i] : NULL;
     if (!loss)
         return TC_OK;
-    tc_error(ctx, TC_USAGE, NULL, "--add-loss: the file has a loss already: '%s' %s", tc_quote(ctx, loss->name),
-             tc_type_text(ctx->arena, loss->type));
-    tc_hint(ctx,
-            "without --add-loss it is the one that is trained; if it is none, name the output: --add-loss=%s:OUTPUT",
-            a->of.word);
+    tc_error(ctx, TC_USAGE, NULL, "--add-loss: the file has a loss already, or its output '%s' %s looks like one",
+             tc_quote(ctx, loss->name), tc_type_text(ctx->arena, loss->type));
+    tc_hint(ctx, "without --add-loss it is trained; if it is none, name the output: --add-loss=%s:OUTPUT", a->of.word);
     return TC_USAGE;
 }
 
