@@ -11,7 +11,7 @@
 
 /* Those of the evaluation's graph, but for the ops of ai.tempo. */
 static const char forward_passes[] =
-    "restore,past,upgrade,inline,shapes,unfold,batch,tied,head,evaluate,canonicalize,lower,canonicalize,dce";
+    "restore,past,upgrade,inline,shapes,unfold,batch,tied,head,loss,evaluate,canonicalize,lower,canonicalize,dce";
 
 static bool takes(const tc_value *value, const tempo_tensor *tensor) {
     if (!value || !value->init || (int)value->init->dtype != (int)tensor->dtype || value->init->rank != tensor->rank)
@@ -76,9 +76,10 @@ static tc_status make_forward(train_run *r, tc_model **model) {
     options.memory_budget = options.gelu = options.layernorm = options.dropout = NULL;
     options.update = (tc_update_options){0};
     options.loss_scale = false;
-    options.add_loss = NULL; /* the file's own outputs */
     TC_TRY(tc_read_opened(r->ctx, r->from->file, r->o->model, model));
     TC_TRY(tc_pipeline_run(&env, *model));
+    if (options.add_loss) /* by which the passes before it know parameters: the file's own outputs stay */
+        (void)tc_keep_predictions((*model)->graph);
     r->ctx->n_diags = n_diags; /* reported when the training graph was compiled */
     return TC_OK;
 }

@@ -231,7 +231,7 @@ static tc_status tell_folded(const norms *s) {
         return tc_restore_refuse(s->r, s->at, text,
                                  "export with optimize=False, or with training=TrainingMode.PRESERVE where "
                                  "dynamo=False");
-    if (s->r->trains)
+    if (s->r->trains && (!s->r->n || s->r->env->options->add_loss)) /* else `unfold` refuses it */
         tc_note(ctx, NULL, "%s; the weights that it was folded into are trained", text);
     return TC_OK;
 }

@@ -50,5 +50,22 @@ def check_folded(tempoc):
         expect(f"{ASKED} with {names}, evaluated", code == 0, (code, messages))
 
 
+def check_folded_call(tempoc):
+    """What the dynamo exporter folded stands for PyTorch's parameters: with an added loss it is all there is."""
+    call = f"{STAYS}(%c, %p_n_weight, %p_n_bias, %b_n_running_mean, %b_n_running_var, 0.1, 1e-05)"
+    conv = node(call, "Conv", ["x", "c.weight", "c.weight_bias"], ["y"], "m.n", kernel_shape=[1, 1])
+    weights = {"c.weight": np.ones((3, 2, 1, 1)), "c.weight_bias": np.ones(3)}
+    lines = "\n".join(f"p_n_{w}: PARAMETER target='n.{w}'" for w in ("weight", "bias"))
+    pooled = node("", "ReduceMean", ["y"], ["p"], axes=[2, 3], keepdims=0)
+    for tail, flags, refused in ((["ReduceSum", ["y"], ["loss"]], [], True),
+                                 (["Identity", ["p"], ["loss"]], ["--add-loss=cross-entropy"], False)):
+        model = model_of([conv, pooled, node("", *tail, **({"keepdims": 0} if refused else {}))], weights, lines,
+                         {"x": [1, 2, 4, 4]}, None if refused else {"loss": [1, 3]})
+        model.opset_import[0].version = 17
+        code, messages, _ = compiled(tempoc, model, *flags)
+        expect(f"a norm that dynamo folded, {flags}", code == (3 if refused else 0) and
+               ("folded BatchNormalization of n " in messages) != refused, (code, messages))
+
+
 if __name__ == "__main__":
     each_check(globals(), sys.argv[2:], lambda check: check(sys.argv[1]))
