@@ -119,3 +119,13 @@ bool tc_find_classifier(tc_value *output, tc_classifier *out, const char **out_o
     }
     return false;
 }
+
+const tc_value *tc_classifier_table(const tc_classifier *c) {
+    TC_FOR_NODES(node, c->weight->graph) {
+        const tc_value *table = tc_node_is(node, "", "Gather") ? tc_input(node, 0) : NULL;
+        if (table && table->init && table->init->rank == 2 && table->init->dims[0] == c->classes &&
+            table->init->dims[1] == c->inputs)
+            return table;
+    }
+    return NULL;
+}

@@ -43,20 +43,9 @@ static tc_status refuse(const head *h, tc_status status, const char *text, const
     return status;
 }
 
-/* An embedding of as many rows as there are classes, and of the classifier's inputs: a language model. */
-static const tc_value *table_of(const head *h) {
-    TC_FOR_NODES(node, h->graph) {
-        const tc_value *table = tc_node_is(node, "", "Gather") ? tc_input(node, 0) : NULL;
-        if (table && table->init && table->init->rank == 2 && table->init->dims[0] == h->of.classes &&
-            table->init->dims[1] == h->of.inputs)
-            return table;
-    }
-    return NULL;
-}
-
 static tc_status check_weight(const head *h) {
     tc_ctx *ctx = h->env->ctx;
-    const tc_value *table = table_of(h);
+    const tc_value *table = tc_classifier_table(&h->of);
     const char *weight = tc_quote(ctx, h->of.weight->name), *output = tc_quote(ctx, h->of.output->name);
     if (table)
         return refuse(h, TC_UNSUPPORTED,

@@ -51,7 +51,8 @@ typedef struct tc_options {
     int64_t pareto;     /* --pareto=: points of the curve of budget against time; 0: none */
     bool best_effort;   /* --best-effort: accept a plan that misses the budget */
 
-    const char *head;  /* --head=N[:OUTPUT]: a new classifier of N classes */
+    const char *restore_dropout; /* --restore-dropout=P, or "file" */
+    const char *head;            /* --head=N[:OUTPUT]: a new classifier of N classes */
     const char **lora; /* --lora=RANK[,...]:GLOB: adapters beside the products whose weights match: adapt/adapt.h */
     size_t n_lora;
     const char *lora_from;            /* --lora-from=: the adapter's file or folder */

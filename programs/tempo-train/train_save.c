@@ -76,6 +76,7 @@ static tc_status make_forward(train_run *r, tc_model **model) {
     options.memory_budget = options.gelu = options.layernorm = options.dropout = NULL;
     options.update = (tc_update_options){0};
     options.loss_scale = false;
+    options.restore_dropout = NULL;
     TC_TRY(tc_read_opened(r->ctx, r->from->file, r->o->model, model));
     TC_TRY(tc_pipeline_run(&env, *model));
     if (options.add_loss) /* by which the passes before it know parameters: the file's own outputs stay */
