@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes PEFT's adapters of committed models, with PyTorch's loss and gradients of them.
+"""Makes PEFT's adapters of committed models, with PyTorch's loss and gradients of them, and trains them.
 
 usage: export_adapters.py OUT_DIR     OUT_DIR is models/adapters for the committed ones
 
 OUT_DIR/NAME holds adapter_config.json and adapter_model.safetensors, as save_pretrained writes them, and expected.npz:
-`base`, the model; loss and <module>.lora_A.weight_grad and its kin, for the model's inputs.npz. No B is 0.
+`base`, the model; loss and <module>.lora_A.weight_grad and its kin, for the model's inputs.npz; and after/<module>...,
+the tensors after UPDATES updates by AdamW (RATE; DECAY for tensors of two axes). No B is 0.
 Needs: torch 2.15, transformers 5.24, peft 0.21. Not needed to build, test or run Tempo.
 """
 import os
@@ -25,6 +26,29 @@ ADAPTERS = {
                                     "fan_in_fan_out": True}),
     "bertcls-dora": ("bertcls-dyn_21", {"target_modules": ["query", "dense"], "use_dora": True}),
 }
+ATTENTION = {"llama-dyn_21": ["q_proj", "v_proj"], "gpt2-dyn_21": ["c_attn"], "bert-ts_14": ["query", "value"]}
+for BASE, MODULES in ATTENTION.items():
+    for KIND, MORE in ("lora", {}), ("dora", {"use_dora": True}):
+        ADAPTERS[f"{BASE.split('-')[0]}-all-{KIND}"] = BASE, {"r": 2, "lora_alpha": 3, "target_modules": "all-linear",
+                                                              **MORE}
+    ADAPTERS[f"{BASE.split('-')[0]}-attention-rslora"] = BASE, {"target_modules": MODULES, "use_rslora": True}
+UPDATES, RATE, DECAY = 96, 1e-3, 0.01
+
+
+def name_of(key):
+    """As in PEFT's file."""
+    return key.removeprefix("base_model.model.").replace(".default.", ".").replace("vector.weight", "vector")
+
+
+def trained(task, feeds, parameters):
+    groups = [{"params": [p for p in parameters.values() if (p.ndim > 1) == decayed], "weight_decay": DECAY * decayed}
+              for decayed in (True, False)]
+    optimizer = torch.optim.AdamW(groups, lr=RATE)
+    for _ in range(UPDATES):
+        optimizer.zero_grad()
+        task(*feeds.values()).backward()
+        optimizer.step()
+    return {f"after/{name}": p.detach().numpy() for name, p in parameters.items()}
 
 
 def make(name, out_dir):
@@ -37,7 +61,7 @@ def make(name, out_dir):
         loss = export.Task(model, list(feeds))(*feeds.values())
     assert abs(float(loss) - known) < 1e-5, f"{base} has other weights: {float(loss)}, not {known}"
     torch.manual_seed(3)
-    model = peft.get_peft_model(model, peft.LoraConfig(r=4, lora_alpha=8, **settings)).eval()
+    model = peft.get_peft_model(model, peft.LoraConfig(**{"r": 4, "lora_alpha": 8, **settings})).eval()
     with torch.no_grad():
         for key, p in model.named_parameters():
             if "lora_B" in key:
@@ -46,15 +70,15 @@ def make(name, out_dir):
                 p.mul_(1 + 0.1 * torch.randn_like(p))
     model.save_pretrained(folder)
     os.remove(os.path.join(folder, "README.md"))
-    loss = export.Task(model, list(feeds))(*feeds.values())
+    task = export.Task(model, list(feeds))
+    loss = task(*feeds.values())
     loss.backward()
     expected = {"base": np.array(base), "loss": loss.detach().numpy()}
-    for key, p in model.named_parameters():
-        if p.grad is not None:
-            key = key.removeprefix("base_model.model.").replace(".default.", ".")
-            expected[key.replace("magnitude_vector.weight", "magnitude_vector") + "_grad"] = p.grad.numpy()
+    parameters = {name_of(key): p for key, p in model.named_parameters() if p.grad is not None}
+    expected |= {f"{key}_grad": p.grad.numpy().copy() for key, p in parameters.items()}
+    expected |= trained(task, feeds, parameters)
     np.savez(os.path.join(folder, "expected.npz"), **expected)
-    print(f"{name}: loss {expected['loss']:.6f}, {len(expected) - 2} gradients")
+    print(f"{name}: loss {expected['loss']:.6f}, {len(parameters)} gradients")
 
 
 if __name__ == "__main__":

@@ -141,17 +141,34 @@ static void tell_adapted(job *j, const placed *at, const tc_product *p) {
     summary->adapted[summary->n_adapted++].lora.glob = NULL;
 }
 
+/* The adapter of this name, or a place for one: another weight may have the name already, if the file's names are those
+ * of modules with several weights. */
+static placed *place_of(job *j, const tc_product *p, const char *module) {
+    const char *names[] = {module, p->own_module, p->node->outputs[0]->name};
+    for (size_t i = 0; i < TC_COUNT(names); i++) {
+        placed *at = tc_map_get(j->placed, names[i]);
+        if (at && may_be_one(j, at->first, p))
+            return at;
+        if (at)
+            continue;
+        at = TC_NEW(j->scratch, placed);
+        *at = (placed){.first = p, .module = tc_arena_strdup(j->env->ctx->arena, names[i])};
+        tc_map_set(j->placed, at->module, at);
+        return at;
+    }
+    return NULL;
+}
+
 /* `part` NULL: a new adapter. */
 static tc_status place(job *j, const tc_product *p, const char *module, const tc_lora *lora,
                        const tc_adapter_part *part) {
-    placed *at = tc_map_get(j->placed, module);
-    if (at && !may_be_one(j, at->first, p))
-        return place(j, p, p->own_module == module ? p->node->outputs[0]->name : p->own_module, lora, part);
-    if (!at) {
-        at = TC_NEW(j->scratch, placed);
-        *at = (placed){.first = p, .module = module, .lora = *lora};
+    placed *at = place_of(j, p, module);
+    if (!at)
+        return tc_error(j->env->ctx, TC_UNSUPPORTED, p->node, "its weight has the name of another: %s",
+                        tc_quote(j->env->ctx, module));
+    if (!at->weights.a) {
+        at->lora = *lora;
         TC_TRY(make_weights(j, at, part));
-        tc_map_set(j->placed, module, at);
         j->n_adapters++;
     }
     j->n_beside++;
@@ -170,7 +187,8 @@ static bool matches(const char *glob, const char *name, const char *module) {
 static bool wants(const job *j, const tc_lora *lora, const tc_product *p) {
     if (is_every(lora))
         return p != &j->products[j->n - 1];
-    return matches(lora->glob, p->name, p->module) || matches(lora->glob, p->own_name, p->own_module);
+    return matches(lora->glob, p->name, p->module) ||
+           (strcmp(p->module, p->own_module) != 0 && matches(lora->glob, p->own_name, p->own_module));
 }
 
 static const char *last_part(const char *name) {
@@ -202,6 +220,14 @@ static tc_status refuse_unmatched(job *j, const char *text, const char *const *o
     return TC_USAGE;
 }
 
+/* A reader that is no product; NULL: none. */
+static const tc_node *other_reader(const tc_value *weight, bool of_product) {
+    TC_FOR_USES(use, weight)
+        if (!of_product || tc_node_is(use->user, "", "Gather"))
+            return use->user;
+    return NULL;
+}
+
 /* Weights that match and get no adapter: "embed.weight (Gather)". Biases go with their products. */
 static const char **list_others(job *j, const tc_lora *lora, size_t *out_n) {
     tc_ctx *ctx = j->env->ctx;
@@ -214,10 +240,11 @@ static const char **list_others(job *j, const tc_lora *lora, size_t *out_n) {
         const tc_value *value = j->graph->initializers[i];
         const char *name = tc_torch_name_or_own(j->env->summary, value->name);
         bool bias = value->init->rank < 2 && !tc_ends_with(name, ".weight");
-        if (!value->uses || !tc_may_be_trained(value) || bias || tc_map_get_ptr(of_products, value) ||
+        const tc_node *reader = other_reader(value, tc_map_get_ptr(of_products, value) != NULL);
+        if (!reader || !tc_may_be_trained(value) || bias ||
             !matches(lora->glob, name, tc_module_of_weight(j->scratch, name)))
             continue;
-        others[(*out_n)++] = tc_arena_printf(ctx->arena, "%s (%s)", name, value->uses->user->op_type);
+        others[(*out_n)++] = tc_arena_printf(ctx->arena, "%s (%s)", name, reader->op_type);
     }
     return others;
 }

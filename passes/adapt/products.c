@@ -101,8 +101,18 @@ static const char *name_of_use(const naming *n, const tc_product *p) {
     return NULL;
 }
 
+static bool is_embedding(const tc_value *weight) {
+    TC_FOR_USES(use, weight)
+        if (tc_node_is(use->user, "", "Gather") && use->index == 0)
+            return true;
+    return false;
+}
+
 /* Of a parameter with several names, that of the product's module: "lm_head.weight", not "embed.weight". */
 static const char *tied_name(const naming *n, const tc_product *p, const char *name) {
+    const char *module = is_embedding(p->weight) ? tc_script_module(n->scratch, p->node) : "";
+    if (*module)
+        return tc_arena_printf(n->scratch, "%s.weight", module);
     const tc_torch_input *own = n->signature ? tc_map_get(n->signature->by_target, name) : NULL;
     const tc_torch_input *other =
         own ? tc_torch_tied_name(n->scratch, n->signature, n->graph, tc_torch_module(n->scratch, p->node), own) : NULL;
@@ -128,9 +138,13 @@ static void name_product(const naming *n, tc_product *p) {
                        tc_torch_kept_name(arena, n->graph->model, p->weight->name, &found)))
         name = found.name;
     name = name ? name : name_by_bias(n, p);
-    name = tied_name(n, p, name ? name : p->weight->name);
+    name = name ? name : p->weight->name;
+    const char *tied = tied_name(n, p, name);
+    bool embedding = strcmp(tied, name) != 0; /* the file's name is that of another module, too */
+    name = tied;
     p->name = tc_arena_strdup(arena, name), p->module = tc_module_of_weight(arena, p->name);
-    p->own_name = tc_arena_strdup(arena, p->weight->name), p->own_module = tc_module_of_weight(arena, p->own_name);
+    p->own_name = tc_arena_strdup(arena, p->weight->name),
+    p->own_module = embedding ? p->module : tc_module_of_weight(arena, p->own_name);
 }
 
 size_t tc_find_products(tc_pass_env *env, tc_arena *scratch, tc_graph *graph, tc_product **out_products) {

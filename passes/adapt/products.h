@@ -12,8 +12,9 @@ typedef struct tc_product {
     tc_value *bias;   /* [out], that the node or `end` adds; NULL: none */
     bool flipped, turned;
     int64_t in, out;
-    const char *name, *module;         /* in PyTorch, "m.q.weight" and "m.q"; else as in the file */
-    const char *own_name, *own_module; /* in the file */
+    const char *name, *module; /* in PyTorch, "m.q.weight" and "m.q"; else as in the file */
+    const char *own_name,
+        *own_module; /* in the file; the module as in PyTorch where the file's name is an embedding's */
 } tc_product;
 
 /* The products of the main graph, in the order of its nodes. Arrays live in `scratch`, names in the context's arena. */

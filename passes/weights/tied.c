@@ -75,8 +75,7 @@ static tc_status mend(tc_tied *t) {
 
 tc_status tc_pass_tied(tc_pass_env *env, tc_model *model) {
     tc_tied t = {.env = env, .graph = model->graph, .loss = tc_unambiguous_loss(env->options, model->graph)};
-    bool all_frozen = tc_adapts(env->options) && env->options->n_selection == 0 && !env->options->train_list;
-    if (!t.loss || all_frozen)
+    if (!t.loss || tc_freezes_file(env))
         return TC_OK;
     t.scratch = tc_arena_create();
     t.program = tc_torch_program_read(t.scratch, model->graph);

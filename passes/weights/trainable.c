@@ -354,6 +354,11 @@ static void tell_joined(const selection *s) {
     tc_hint(ctx, "export with do_constant_folding=False: then each parameter is trained under its own name");
 }
 
+bool tc_freezes_file(const tc_pass_env *env) {
+    const tc_options *options = env->options;
+    return tc_adapts(options) && options->n_selection == 0 && !options->train_list;
+}
+
 bool tc_is_made(const tc_pass_env *env, const char *name) {
     return env->summary->made && tc_map_get(env->summary->made, name);
 }

@@ -56,4 +56,6 @@ void tc_record_initializer(tc_pass_env *env, const char *name, const tc_tensor *
  * where --lora freezes the file's own. */
 void tc_record_made(tc_pass_env *env, tc_value *value);
 bool tc_is_made(const tc_pass_env *env, const char *name);
+/* --lora freezes all that the file has: neither what the exporter did to parameters matters, nor what it lost. */
+bool tc_freezes_file(const tc_pass_env *env);
 #endif

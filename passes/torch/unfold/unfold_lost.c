@@ -285,7 +285,7 @@ void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, cons
     }
     find_merged_parts(&p);
     tc_unfold_find_merged(&p, &missing);
-    if (!missing.n || u->lost.n || !(hint || any_dropped(&p)))
+    if (!missing.n || u->lost.n || tc_freezes_file(u->env) || !(hint || any_dropped(&p)))
         return;
     tc_warn(u->env->ctx, NULL,
             "the file lacks PyTorch's parameter%s %s: not used, used under another name, or dropped by the exporter "
