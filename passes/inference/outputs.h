@@ -4,7 +4,8 @@
 #define TC_OUTPUTS_H
 #include "compiler/ir/ir.h"
 
-/* Leaves predictions alone: the graph loses its scores, and inputs that these alone read, such as labels. False, and
+/* Leaves predictions alone: the graph loses its scores, and inputs that these alone read, such as labels; sizes of
+ * such an input are read from another one, by their symbols. False, and
  * nothing changes, where the graph has no prediction. */
 bool tc_keep_predictions(tc_graph *graph);
 #endif
