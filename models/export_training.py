@@ -16,6 +16,7 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Mapping
 
 import numpy as np
 import onnx
@@ -57,7 +58,8 @@ def _named_batch(module, batch):
     away = [name for name, t in [*named.items(), *module.named_parameters()] if t.device.type != "cpu"]
     if away:
         raise ExportError(f"'{away[0]}' is on another device than the CPU: module.cpu(), and tensors by .cpu()")
-    return named, by_name
+    own = {id(t): name for name, t in reversed(named.items())}  # one tensor for two inputs would become one input
+    return {name: t if own[id(t)] == name else t.clone() for name, t in named.items()}, by_name
 
 
 def _loss_in(result):
@@ -73,16 +75,43 @@ def _loss_in(result):
     return tensors[at]
 
 
-def _with_loss(module, names, by_name):
-    """The module with tensors in, in order, and the loss out: a copy of its outermost layer, with the same parameters
-    under the same names."""
-    own, forward = copy.copy(module), module.forward
+def _predictions_in(result, named):
+    """What a module returns beside the loss, such as logits: floats with a row for each sample, by name. Not what lies
+    deeper, such as caches and hidden states, and not what only repeats an input."""
+    items = result.items() if isinstance(result, Mapping) else (
+        ((f"output_{i}", t) for i, t in enumerate(result)) if isinstance(result, (tuple, list)) else ())
+    size = next((t.shape[0] for t in named.values() if t.dim()), None)
+    return {name: t for name, t in items if isinstance(t, torch.Tensor) and t.is_floating_point() and t.dim()
+            and t.shape[0] == size and name not in named and "hidden_state" not in name}
+
+
+def _with_loss(module, named, by_name, predicts):
+    """The module with tensors in, in order, and the loss out; in `showing`, predictions after it, of which `shown` has
+    the names. A copy of its outermost layer, with the same parameters under the same names."""
+    own, forward, names = copy.copy(module), module.forward, list(named)
+    own.shows, own.shown = False, []
 
     def call(*tensors):
-        return _loss_in(forward(**dict(zip(names, tensors))) if by_name else forward(*tensors))
+        result = forward(**dict(zip(names, tensors))) if by_name else forward(*tensors)
+        found = _predictions_in(result, dict(zip(names, tensors))) if own.shows else {}
+        own.shown = list(found) if own.shows else own.shown
+        return (_loss_in(result), *found.values()) if found else _loss_in(result)
 
     own.forward = call
+    own.predicts = predicts
     return own
+
+
+@contextlib.contextmanager
+def _showing(module, tensors):
+    """Calls of the module give what it predicts, too."""
+    module.shows = module.predicts
+    try:
+        with torch.no_grad(), torch_export.keeping_state(module):
+            module(*tensors)
+        yield ["loss", *module.shown]
+    finally:
+        module.shows = False
 
 
 # --- modes, and back again -----------------------------------------------------------------------
@@ -166,19 +195,19 @@ def _name_dims(path, symbols):
     onnx.save(model, path)
 
 
-def _export_one_way(way, module, named, symbols, path, stop=False):
+def _export_one_way(way, module, named, symbols, path, outputs, stop=False):
     names, size = list(named), sum(p.numel() * p.element_size() for p in module.parameters())
     if way.exporter == "dynamo":
         dims = {d: torch.export.Dim(d) for of_one in symbols.values() for d in of_one.values()} if way.open else {}
         shapes = [{axis: dims[d] for axis, d in symbols[name].items() if d in dims} for name in names]
         what = torch_export.with_stops(module, tuple(named.values()), shapes) if stop else module
-        torch_export.dynamo(what, named.values(), names, way.opset, shapes, f=path, output_names=["loss"],
+        torch_export.dynamo(what, named.values(), names, way.opset, shapes, f=path, output_names=outputs,
                             external_data=size > 1 << 30)
         if stop and dims:
             _name_dims(path, symbols)
         return
     buffers = {name: b.detach().clone() for name, b in module.named_buffers()}
-    torch.onnx.export(module, tuple(named.values()), path, input_names=names, output_names=["loss"],
+    torch.onnx.export(module, tuple(named.values()), path, input_names=names, output_names=outputs,
                       opset_version=way.opset, dynamo=False, do_constant_folding=False,
                       training=torch.onnx.TrainingMode.PRESERVE, dynamic_axes=symbols if way.open else None)
     moved = {name for name, b in module.named_buffers() if name in buffers and not torch.equal(b, buffers[name])}
@@ -199,8 +228,9 @@ def _try_ways(ways, comparison, symbols, path, train_list):
             continue
 
         def again(to, way=way, stop=stop):
-            with torch_export.keeping_state(module):
-                _export_one_way(way, module, comparison.named, symbols, to, stop)
+            named = comparison.named
+            with torch_export.keeping_state(module), _showing(module, named.values()) as outputs:
+                _export_one_way(way, module, named, symbols, to, outputs, stop)
 
         try:
             with torch_export.quiet_and_plain(module):
@@ -236,7 +266,8 @@ def _tell_failed(way, failed, notes):
             notes.append("the file has the course that the module takes with this batch, whatever is in others")
 
 
-def export(model_with_loss, batch, path, *, dims=None, exporter=None, opset=None, eager=True, train=True):
+def export(model_with_loss, batch, path, *, dims=None, exporter=None, opset=None, eager=True, train=True,
+           predictions=True):
     """Exports the module for tempoc, and returns a Result.
 
     model_with_loss: a module on the CPU that returns the loss: a float without dimensions, or one as `loss` of a dict
@@ -247,7 +278,8 @@ def export(model_with_loss, batch, path, *, dims=None, exporter=None, opset=None
     (tempo.train): tempoc and tempo-train train these.
     dims: more symbolic dimensions than the batch, such as {"input_ids": {1: "sequence"}}. exporter ("dynamo" or
     "TorchScript") and opset leave just these ways. eager=False: transformers' models keep the attention that they have;
-    train=False: the module keeps its mode.
+    train=False: the module keeps its mode; predictions=False: the file has the loss alone, not what the module returns
+    beside it, such as logits (floats with a row for each sample), by which a trained file predicts.
 
     Raises ExportError, which tells what to change, where no way gives a file with PyTorch's loss and a gradient for
     each of these parameters, that of PyTorch.
@@ -262,7 +294,7 @@ def export(model_with_loss, batch, path, *, dims=None, exporter=None, opset=None
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with _as_it_was(model_with_loss):
         _for_training(model_with_loss, train, eager, notes)
-        module, symbols = _with_loss(model_with_loss, list(named), by_name), _symbols(named, dims)
+        module, symbols = _with_loss(model_with_loss, named, by_name, predictions), _symbols(named, dims)
         comparison = Comparison(module, named, _twice(named, symbols), notes)
         ways = [way for way in ways if not way.open or comparison.loss_of_twice is not None]
         way, error, failed = _try_ways(ways, comparison, symbols, path, files["train"])

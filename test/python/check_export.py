@@ -135,6 +135,27 @@ def check_files():
     assert graph.input[0].name == "x" and graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
 
 
+class Predicting(WithLoss):
+    def forward(self, x, labels):
+        logits = self.model(x + labels.sum())
+        return {"loss": ((logits - labels) ** 2).mean(), "logits": logits, "cache": [logits * 2], "labels": labels,
+                "last_hidden_state": logits + 1, "mean": logits.mean(), "names": "logits"}
+
+
+def check_predictions():
+    """Floats with a row for each sample stay beside the loss, also where one tensor is the batch of two inputs."""
+    module, x = Predicting(nn.Linear(4, 4)), torch.randn(3, 4)
+    want = module(x, x)["logits"].detach().numpy()
+    for exporter in "dynamo", "TorchScript":
+        made = export_training.export(module, (x, x), os.path.join(FOLDER.name, "predicts.onnx"), exporter=exporter)
+        graph = onnx.load(made.path).graph
+        assert [v.name for v in graph.input] == ["x", "labels"] and [v.name for v in graph.output] == ["loss", "logits"]
+        session = tempo.Session(tempo.compile(made.path))
+        np.testing.assert_allclose(session.run({"x": x.numpy(), "labels": x.numpy()})["logits"], want, 1e-5, 1e-6)
+    made = export_training.export(module, (x, x), os.path.join(FOLDER.name, "alone.onnx"), predictions=False)
+    assert [v.name for v in onnx.load(made.path).graph.output] == ["loss"]
+
+
 class Stateful(WithLoss):
     """Its calls move buffers, by name and in place, a table, and what Python and numpy draw from."""
 
