@@ -5,8 +5,8 @@ gradients.
 usage: export.py OUT_DIR [NAME ...]      NAME: ARCH-EXPORTER_OPSET[-TYPE], as in bert-dyn_18 or gpt2-ts_14; default:
 those of COMMITTED
   ARCH      bert bertcls roberta distilbert albert alberttied gpt2 vit t5 llama, and those of small.py
-  EXPORTER  dyn (torch.export based, static shapes), plain (the same with optimize=False), or ts (TorchScript, dynamic
-            batch and sequence)
+  EXPORTER  dyn (torch.export based, static shapes), plain (the same with optimize=False), ts (TorchScript, dynamic
+            batch and sequence), or call (export_training.py, dynamic batch)
   TYPE      of all weights: float16 or bfloat16
 Each OUT_DIR/NAME holds model.onnx, inputs.npz and expected.npz (keys: loss, and <initializer>_grad, several of them
 joined by '+' where the exporter stored one parameter several times). Where a TYPE is named, these are PyTorch's numbers
@@ -21,7 +21,9 @@ needed to build, test or run Tempo.
 """
 import copy
 import os
+import shutil
 import sys
+import tempfile
 import warnings
 
 import numpy as np
@@ -32,6 +34,7 @@ from onnx import numpy_helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
 from compare import worst  # noqa: E402
+import export_training  # noqa: E402
 import small  # noqa: E402
 
 COMMITTED = ["bert-dyn_18", "bert-ts_14", "bertcls-dyn_21", "gpt2-dyn_21", "gpt2-dyn_23", "roberta-dyn_18",
@@ -42,7 +45,7 @@ COMMITTED = ["bert-dyn_18", "bert-ts_14", "bertcls-dyn_21", "gpt2-dyn_21", "gpt2
              "stops-dyn_18", "stops-plain_23", "codes-dyn_18",
              "drops-dyn_18", "drops-plain_18", "drops-plain_23", "dropsparts-plain_18",
              "scores-ts_17", "equal-dyn_18",
-             "recurrent-dyn_18", "recurrent-plain_23", "recurrent-ts_17"]
+             "recurrent-dyn_18", "recurrent-plain_23", "recurrent-ts_17", "predicting-call_18"]
 EAGER = {"bertcls", "distilbert", "t5"}
 # the decoder is the embedding, biases are 0 and scales 1, as in a new model: the exporter splits and merges
 TIED = {"alberttied"}
@@ -207,6 +210,17 @@ def gradients(task, feeds, model, tied, told, restored=False):
     return expected
 
 
+def write_predictions(task, feeds, folder):
+    """model.onnx by export_training.py, and the logits of the module in evaluation mode after a forward pass in
+    training mode, which moves running statistics."""
+    with tempfile.TemporaryDirectory() as made:
+        path = export_training.export(task, feeds, os.path.join(made, "model.onnx")).path
+        shutil.copy(path, folder)
+    task.train()(*feeds.values())
+    logits = task.eval()(*feeds.values())["logits"].detach().numpy()
+    np.savez(os.path.join(folder, "expected.npz"), logits=logits)
+
+
 def main(out_dir, names):
     for name in names or COMMITTED:
         arch, flavour, dtype = (name.split("-") + [None])[:3]
@@ -221,10 +235,13 @@ def main(out_dir, names):
         folder = os.path.join(out_dir, name)
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, "model.onnx")
-        export(task, feeds, path, exporter, int(opset))
+        if exporter == "call":
+            write_predictions(task, feeds, folder)
+        else:
+            export(task, feeds, path, exporter, int(opset))
         strip_stack_traces(path)
         np.savez(os.path.join(folder, "inputs.npz"), **{k: v.numpy() for k, v in feeds.items()})
-        if name in LOST:
+        if name in LOST or exporter == "call":
             continue
         # the dynamo exporter tells what is one
         how = onnx.load(path), arch in TIED or arch in small.SMALL, exporter != "ts", arch in RESTORED

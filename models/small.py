@@ -194,7 +194,25 @@ def sequences():
     return {"x": torch.randn(3, 4, 4), "labels": torch.tensor([0, 2, 1])}
 
 
-SMALL = {"norms": (Norms, images), "convnorms": (ConvNorms, images), "scores": (Scores, sequences),
+def bags():
+    return {"ids": torch.randint(0, 11, (5, 4)), "labels": torch.randint(0, 3, (5,))}
+
+
+class Predicting(nn.Module):
+    """A classifier of bags of words that also returns its logits, with running statistics and dropout."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.norm = nn.Embedding(11, 6), nn.BatchNorm1d(6)
+        self.drop, self.head = nn.Dropout(0.3), nn.Linear(6, 3)
+
+    def forward(self, ids, labels):
+        start = torch.zeros(labels.shape[0], 6)  # of the batch that labels have
+        logits = self.head(self.drop(torch.tanh(self.norm(self.words(ids).mean(1) + start))))
+        return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+SMALL = {"predicting": (Predicting, bags), "norms": (Norms, images), "convnorms": (ConvNorms, images), "scores": (Scores, sequences),
          "equal": (Equal, rows), "stops": (Stops, points), "codes": (Codes, points),
          "recurrent": (Recurrent, sequences),
          "drops": (lambda: Drops(nn.functional.scaled_dot_product_attention), tokens),

@@ -115,6 +115,16 @@ drop (x, ratio, training) => (y) { yes = Identity (training) y = Dropout (x, rat
     t.check(not os.path.exists(t.path("p.onnx")), "written all the same")
 
 
+def predictions_of_pytorch():
+    """After an update without a change of weights: those of a module that went through one batch in training mode."""
+    folder, out = os.path.join(MODELS, "predicting-call_18"), t.path("predicts.onnx")
+    t.run(os.path.join(folder, "model.onnx"), "--data", os.path.join(folder, "inputs.npz"), "--batch=5", "--lr=0",
+          "--save-inference", out)
+    with np.load(os.path.join(folder, "inputs.npz")) as file, np.load(os.path.join(folder, "expected.npz")) as expected:
+        t.close(t.by_onnxruntime(t.session(out), {"ids": file["ids"]})["logits"], expected["logits"],
+                "logits of PyTorch", t.tolerances.SAVED_SCORE)
+
+
 def weights_by_name():
     """Without a change, weights by PyTorch's names are PyTorch's; with one, those of the saved model."""
     model = os.path.join(MODELS, "bert-dyn_18", "model.onnx")
@@ -166,6 +176,7 @@ def main():
     for name in ("alberttied-dyn_21", "vit-dyn_18", "t5-dyn_18"):
         saved(name, notes=["in standard ops"])
     predictions()
+    predictions_of_pytorch()
     weights_by_name()
     older_exporter()
     t.finish()
