@@ -35,7 +35,7 @@ import time
 import warnings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "..", "test", "lib"), os.path.join(HERE, "..", "python")]
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "test", "lib"), os.path.join(HERE, "..", "..", "python")]
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402

@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 import onnx
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "test", "lib"))
 from compare import by_onnxruntime, worst  # noqa: E402
 from tolerances import GRADIENT  # noqa: E402
 import survey_double  # noqa: E402

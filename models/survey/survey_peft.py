@@ -19,7 +19,7 @@ import peft
 import torch
 import transformers as tf
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "test", "lib"))
 from compare import worst  # noqa: E402
 from tolerances import GRADIENT  # noqa: E402
