@@ -157,7 +157,8 @@ class Flat(torch.nn.Module):
 
     def _watch(self, args, kwargs, norms):
         """Calls forward, and records its other effects."""
-        before, drawn, said = State(self.module, self.reads, exact=True), _generators(), io.StringIO()
+        module = self.module  # once: a trace may give a proxy of another class each time
+        before, drawn, said = State(module, self.reads, exact=True), _generators(), io.StringIO()
 
         def refused(what):
             return lambda *unused: self._refuse(what) or unittest.mock.Mock()
@@ -176,7 +177,7 @@ class Flat(torch.nn.Module):
                         self._refuse(before.doubt)
             if drawn != _generators():
                 self._refuse("forward draws random numbers of Python's or numpy's")
-            after = State(self.module, self.reads, exact=True)
+            after = State(module, self.reads, exact=True)
         if self.reads.outside:
             self._refuse(f"forward calls {self.reads.outside}(), which may have another result in each call")
         self.record.settings = before.settings(after)

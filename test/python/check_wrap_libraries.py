@@ -197,5 +197,42 @@ def check_peft():
         assert torch.allclose(wrapped(**batch).loss, want(**batch).loss)
 
 
+def check_peft_methods():
+    """Each method: the adapters' state after updates, and what save_pretrained writes; the base's memory is shared."""
+    if not have("peft"):
+        return print("peft: skipped, it is not here")
+    import peft
+    qv = {"target_modules": ["query", "value"]}
+    methods = {"DoRA": peft.LoraConfig(r=4, use_dora=True, **qv),
+               "modules_to_save": peft.LoraConfig(r=4, modules_to_save=["classifier"], **qv),
+               "IA3": peft.IA3Config(feedforward_modules=[], **qv),
+               "prompts": peft.PromptTuningConfig(num_virtual_tokens=3, task_type="SEQ_CLS")}
+    batch = next(iter(batches()))
+    for name, config in methods.items():
+        torch.manual_seed(0)
+        want = peft.get_peft_model(bert(), config)
+        plain = copy.deepcopy(want)
+        wrapped, states = tempo.torch.wrap(plain), []
+        with by_tempo(wrapped):
+            for m in (want, wrapped):
+                optimizer = torch.optim.AdamW([p for p in m.parameters() if p.requires_grad], 0.01)
+                for _ in range(3):
+                    m(**batch).loss.backward()
+                    assert all((p.grad is None) or p.requires_grad for p in m.parameters()), name
+                    optimizer.step()
+                    optimizer.zero_grad()
+                states.append(peft.get_peft_model_state_dict(m))
+        assert all(p is q for p, q in zip(wrapped.parameters(), plain.parameters())), name
+        assert states[0].keys() == states[1].keys(), name
+        for key, value in states[0].items():
+            assert (states[1][key] - value).norm() <= 1e-5 * value.norm() + 1e-7, (name, key)
+        with tempfile.TemporaryDirectory() as folder:
+            wrapped.save_pretrained(folder)
+            again = peft.PeftModel.from_pretrained(bert(), folder)
+            for model in (again, wrapped):
+                model.eval()
+            assert torch.allclose(again(**batch).logits, wrapped(**batch).logits, atol=1e-5), name
+
+
 if __name__ == "__main__":
     run_checks(globals())
