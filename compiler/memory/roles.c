@@ -122,7 +122,7 @@ typedef struct finding {
     tc_value **parameters;
 } finding;
 
-static const tc_value *marked_loss(const tc_graph *graph) {
+tc_value *tc_marked_loss(const tc_graph *graph) {
     for (uint32_t i = 0; i < graph->n_outputs; i++)
         if (graph->outputs[i]->role == TC_ROLE_LOSS)
             return graph->outputs[i];
@@ -240,7 +240,7 @@ static bool has_late_output(const finding *f) {
 
 void tc_roles_find(tc_arena *arena, const tc_graph *graph, tc_roles *out_roles) {
     finding f = {.arena = arena, .graph = graph};
-    const tc_value *loss = marked_loss(graph);
+    const tc_value *loss = tc_marked_loss(graph);
     f.outputs = TC_NEW_ARRAY(arena, tc_role, (size_t)graph->n_outputs + 1);
     f.parameters = TC_NEW_ARRAY(arena, tc_value *, (size_t)graph->n_outputs + 1);
     *out_roles = (tc_roles){.outputs = f.outputs, .parameters = f.parameters};

@@ -22,6 +22,7 @@ void tc_roles_find(tc_arena *arena, const tc_graph *graph, tc_roles *out_roles);
 /* Marks the roles that tc_roles_find finds, to keep them whatever passes do. Does nothing for graphs without a backward
  * pass. */
 void tc_roles_settle(tc_graph *graph);
+tc_value *tc_marked_loss(const tc_graph *graph);     /* the output with that mark, or NULL */
 const tc_value *tc_find_loss(const tc_graph *graph); /* tc_roles.loss */
 /* Whether it holds gradient ops or outputs of a backward pass; `marked_only`: inferred ones do not count. */
 bool tc_has_backward(const tc_graph *graph, bool marked_only);

@@ -12,10 +12,8 @@ static tc_status refuse(const tc_adding *a, const char *why, const char *name, c
 }
 
 static tc_value *output_named(const tc_graph *graph, const char *name) {
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        if (strcmp(graph->outputs[i]->name, name) == 0)
-            return graph->outputs[i];
-    return NULL;
+    tc_value *value = tc_map_get(graph->names, name);
+    return value && value->n_graph_outputs ? value : NULL;
 }
 
 /* --- types ------------------------------------------------------------------------------------ */

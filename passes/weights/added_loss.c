@@ -1,6 +1,7 @@
 /* added_loss.c: the text of --add-loss, and its output: the one that is named, else "logits", else the only one that
  * is no by-product by its name. Hidden states and embeddings are no scores of classes unless they are named. */
 #include "added_loss.h"
+#include "choose_loss.h"
 #include "compiler/base/quantity.h"
 #include "compiler/cli/cli.h"
 #include "compiler/memory/memory.h"
@@ -158,14 +159,6 @@ static size_t find_meant(const tc_graph *graph, const tc_added_loss *a, tc_value
     return n;
 }
 
-static const char *list_outputs(tc_ctx *ctx, tc_value *const *values, size_t n) {
-    const char *text = "";
-    for (size_t i = 0; i < n; i++)
-        text = tc_arena_printf(ctx->arena, "%s%s%s %s", text, i ? ", " : "", tc_quote(ctx, values[i]->name),
-                               tc_type_text(ctx->arena, values[i]->type));
-    return text;
-}
-
 static const char *ranks_of(tc_ctx *ctx, const tc_added_loss *a) {
     static const char *const words[] = {"any number of axes", "one axis or more", "two axes or more", "three axes"};
     for (size_t i = 0; i < TC_COUNT(kinds); i++)
@@ -176,16 +169,17 @@ static const char *ranks_of(tc_ctx *ctx, const tc_added_loss *a) {
 }
 
 static tc_status named_output(tc_ctx *ctx, const tc_graph *graph, const tc_added_loss *a, tc_value **out_value) {
-    for (uint32_t i = 0; i < graph->n_outputs && !*out_value; i++)
-        *out_value = strcmp(graph->outputs[i]->name, a->output) == 0 ? graph->outputs[i] : NULL;
-    if (*out_value && fits(a, *out_value))
+    tc_value *named = tc_map_get(graph->names, a->output);
+    bool found = named && named->n_graph_outputs;
+    *out_value = found ? named : NULL;
+    if (found && fits(a, named))
         return TC_OK;
-    if (*out_value)
+    if (found)
         tc_error(ctx, TC_USAGE, NULL, "--add-loss: the output %s is %s, and %s takes floats of %s",
-                 tc_quote(ctx, a->output), tc_type_text(ctx->arena, (*out_value)->type), a->word, ranks_of(ctx, a));
+                 tc_quote(ctx, a->output), tc_type_text(ctx->arena, named->type), a->word, ranks_of(ctx, a));
     else
         tc_error(ctx, TC_USAGE, NULL, "--add-loss: the graph has no output named '%s'", tc_quote(ctx, a->output));
-    tc_hint(ctx, "its outputs are: %s", list_outputs(ctx, graph->outputs, graph->n_outputs));
+    tc_hint(ctx, "its outputs are: %s", tc_list_typed(ctx, graph->outputs, graph->n_outputs));
     return TC_USAGE;
 }
 
@@ -202,9 +196,9 @@ tc_status tc_added_loss_output(tc_ctx *ctx, const tc_graph *graph, const tc_adde
         tc_error(ctx, TC_USAGE, NULL, "--add-loss: no output fits %s, which takes floats of %s", a->word,
                  ranks_of(ctx, a));
         tc_hint(ctx, "the outputs are: %s; --add-loss=%s:OUTPUT names one",
-                list_outputs(ctx, graph->outputs, graph->n_outputs), a->word);
+                tc_list_typed(ctx, graph->outputs, graph->n_outputs), a->word);
     } else {
-        tc_error(ctx, TC_USAGE, NULL, "--add-loss: %zu outputs could be meant: %s", n, list_outputs(ctx, meant, n));
+        tc_error(ctx, TC_USAGE, NULL, "--add-loss: %zu outputs could be meant: %s", n, tc_list_typed(ctx, meant, n));
         tc_hint(ctx, "name one: --add-loss=%s:%s", a->word, tc_quote(ctx, meant[0]->name));
     }
     return TC_USAGE;

@@ -6,18 +6,22 @@
 #include <string.h>
 
 /* --- graphs without a backward pass ----------------------------------------------------------- */
-/* "a float[], b float[1]" or, when no output is scalar, all outputs with their types. */
-static const char *list_candidates(tc_ctx *ctx, const tc_graph *graph, bool scalar_only) {
-    const char *text = "", *sep = "";
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        const tc_value *value = graph->outputs[i];
-        if (scalar_only && !tc_is_scalar_float(value))
-            continue;
-        text = tc_arena_printf(ctx->arena, "%s%s%s %s", text, sep, tc_quote(ctx, value->name),
-                               tc_type_text(ctx->arena, value->type));
-        sep = ", ";
-    }
+const char *tc_list_typed(tc_ctx *ctx, tc_value *const *values, size_t n) {
+    const char *text = "";
+    for (size_t i = 0; i < n; i++)
+        text = tc_arena_printf(ctx->arena, "%s%s%s %s", text, i ? ", " : "", tc_quote(ctx, values[i]->name),
+                               tc_type_text(ctx->arena, values[i]->type));
     return text;
+}
+
+/* The scalar floats among the outputs, or all outputs. */
+static const char *list_candidates(tc_ctx *ctx, const tc_graph *graph, bool scalar_only) {
+    tc_value **listed = TC_NEW_ARRAY(ctx->arena, tc_value *, (size_t)graph->n_outputs + 1);
+    size_t n = 0;
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        if (!scalar_only || tc_is_scalar_float(graph->outputs[i]))
+            listed[n++] = graph->outputs[i];
+    return tc_list_typed(ctx, listed, n);
 }
 
 static tc_value *output_named(const tc_graph *graph, const char *name) {
@@ -46,19 +50,12 @@ static tc_status named_loss(tc_ctx *ctx, const tc_graph *graph, const char *name
     return TC_USAGE;
 }
 
-static tc_value *marked_loss(const tc_graph *graph) {
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        if (graph->outputs[i]->role == TC_ROLE_LOSS)
-            return graph->outputs[i];
-    return NULL;
-}
-
 tc_status tc_choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value **out_loss) {
     tc_ctx *ctx = env->ctx;
     uint32_t n = 0;
     if (env->options->loss)
         return named_loss(ctx, graph, env->options->loss, out_loss);
-    if (env->options->add_loss && (*out_loss = marked_loss(graph)))
+    if (env->options->add_loss && (*out_loss = tc_marked_loss(graph)))
         return TC_OK;
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         if (tc_is_scalar_float(graph->outputs[i])) {
@@ -89,7 +86,7 @@ tc_value *tc_unambiguous_loss(const tc_options *options, const tc_graph *graph) 
     if (tc_has_backward(graph, tc_names_loss(options)))
         return NULL;
     if (options->add_loss)
-        return (loss = marked_loss(graph)) ? loss : tc_added_loss_known(options, graph);
+        return (loss = tc_marked_loss(graph)) ? loss : tc_added_loss_known(options, graph);
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         tc_value *value = graph->outputs[i];
         if (!tc_is_scalar_float(value) || (options->loss && strcmp(value->name, options->loss) != 0))
@@ -120,7 +117,7 @@ static void tell_inferred(tc_ctx *ctx, const tc_graph *graph, const tc_roles *ro
 
 /* Gradient ops do not say which value they differentiate; --loss does. */
 static void mark_named_loss(const tc_graph *graph, const tc_roles *roles, const char *name) {
-    for (uint32_t i = 0; !marked_loss(graph) && i < graph->n_outputs; i++) {
+    for (uint32_t i = 0; !tc_marked_loss(graph) && i < graph->n_outputs; i++) {
         tc_value *value = graph->outputs[i];
         if (strcmp(value->name, name) == 0 && !is_backward(roles->outputs[i]) &&
             tc_dtype_is_float(tc_value_dtype(value)))

@@ -25,4 +25,6 @@ const tc_value *tc_made_loss(const tc_options *options, const tc_graph *graph);
 /* For a graph whose backward pass has its roles: TC_USAGE, with an error, if --loss names another output than its
  * loss. */
 tc_status tc_check_loss(tc_pass_env *env, const tc_graph *graph);
+/* "a float[], b float[1]", for messages. */
+const char *tc_list_typed(tc_ctx *ctx, tc_value *const *values, size_t n);
 #endif
