@@ -9,9 +9,10 @@
 #include "compiler/text/marks.h"
 #include <string.h>
 
-/* Those of the evaluation's graph, but for the ops of ai.tempo. */
+/* Those of the evaluation's graph, but for the ops of ai.tempo. Without the pass `loss` the outputs are the file's;
+ * unfold and tied know parameters by the output that --add-loss is a loss of. */
 static const char forward_passes[] =
-    "restore,past,upgrade,inline,shapes,unfold,batch,tied,head,loss,evaluate,canonicalize,lower,canonicalize,dce";
+    "restore,past,upgrade,inline,shapes,unfold,batch,tied,head,evaluate,canonicalize,lower,canonicalize,dce";
 
 static bool takes(const tc_value *value, const tempo_tensor *tensor) {
     if (!value || !value->init || (int)value->init->dtype != (int)tensor->dtype || value->init->rank != tensor->rank)
@@ -79,8 +80,6 @@ static tc_status make_forward(train_run *r, tc_model **model) {
     options.restore_dropout = NULL;
     TC_TRY(tc_read_opened(r->ctx, r->from->file, r->o->model, model));
     TC_TRY(tc_pipeline_run(&env, *model));
-    if (options.add_loss) /* by which the passes before it know parameters: the file's own outputs stay */
-        (void)tc_keep_predictions((*model)->graph);
     r->ctx->n_diags = n_diags; /* reported when the training graph was compiled */
     return TC_OK;
 }
