@@ -11,7 +11,7 @@ typedef struct tc_classifier {
     tc_node *path[TC_CLASSIFIER_STEPS]; /* from the output back to the product */
     size_t n;                           /* the product is the last one */
     tc_value *weight;                   /* the initializer */
-    tc_node *bias_node;                 /* reads the bias: the product, or an Add of the path; NULL: there is none */
+    tc_node *bias_node;                 /* reads the bias: the product or an Add of the path; NULL: none */
     uint32_t bias_index;                /* its operand */
     tc_use *weight_use;                 /* of the initializer, by the product or a Transpose before it */
     int class_axis;                     /* of the weight */

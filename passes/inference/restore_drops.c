@@ -315,22 +315,39 @@ static void find_places(drops *d) {
         d->counts[d->places[i].kind]++;
 }
 
+/* Without the option: what an added loss trains without. */
+static tc_status tell_lost(drops *d, size_t off) {
+    tc_ctx *ctx = d->env->ctx;
+    find_places(d);
+    if (off)
+        tc_note(ctx, NULL, "%zu Dropouts of the file drop nothing, as after model.eval() in PyTorch", off);
+    else if (d->n)
+        tc_note(ctx, NULL, "the file has no Dropout; models of its architecture drop %s", list_places(d));
+    if (off || d->n)
+        tc_hint(ctx, "--restore-dropout=0.1 drops there");
+    return TC_OK;
+}
+
 tc_status tc_pass_drops(tc_pass_env *env, tc_model *model) {
     drops d = {.env = env, .graph = model->graph, .arena = env->ctx->arena};
-    size_t on = 0;
-    if (!env->options->restore_dropout || !read_ratio(env->options->restore_dropout, &d.ratio))
+    const char *option = env->options->restore_dropout;
+    size_t off = 0, on = 0;
+    if (!(option ? read_ratio(option, &d.ratio) : env->options->add_loss && tc_pipeline_has(env->options, "autodiff")))
         return TC_OK;
-    TC_FOR_NODES(node, d.graph)
-        if (is_off(node)) {
+    TC_FOR_NODES(node, d.graph) {
+        off += is_off(node);
+        on += tc_node_is(node, "", "Dropout") && !is_off(node);
+        if (option && is_off(node))
             switch_on(&d, node);
-            on++;
-        }
-    if (!on && d.ratio > 0)
+    }
+    if (!option)
+        return on ? TC_OK : tell_lost(&d, off);
+    if (!off && d.ratio > 0)
         find_places(&d);
     for (size_t i = 0; i < d.n; i++)
         put(&d, &d.places[i]);
-    if (on)
-        tc_note(env->ctx, NULL, "--restore-dropout: %zu Dropouts of the file drop again", on);
+    if (off)
+        tc_note(env->ctx, NULL, "--restore-dropout: %zu Dropouts of the file drop again", off);
     else if (d.n)
         tc_note(env->ctx, NULL, "--restore-dropout: with ratio %g drop, as far as the architecture is known: %s",
                 d.ratio, list_places(&d));
