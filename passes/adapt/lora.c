@@ -47,7 +47,8 @@ static bool numbers_of(const job *j, const tc_product *p, numbers *out) {
 
 static double number_at(const numbers *w, int64_t row, int64_t column) {
     const tc_product *p = w->product;
-    return tc_tensor_get(&w->tensor, (uint64_t)(p->turned ? column * p->out + row : row * p->in + column));
+    uint64_t at = (uint64_t)(p->turned ? column * p->out + row : row * p->in + column);
+    return w->tensor.dtype == TC_FLOAT ? ((const float *)w->tensor.data)[at] : tc_tensor_get(&w->tensor, at);
 }
 
 /* Two initializers may be one parameter: nothing shows a difference. */

@@ -362,6 +362,7 @@ tc_status tc_verify_compiled(tc_ctx *ctx, const tc_compile_request *like, uint64
                                   [COMPILED] = {"the compiled graph", quiet},
                                   [REFERENCE] = {"reference kernels", quiet, &rt_device_reference}};
     variants[AS_FILE].options.passes = like->options->adapter ? AS_READ("lora,") : AS_READ("");
+    variants[AS_FILE].options.n_lora = like->options->adapter ? like->options->n_lora : 0;
     variants[AS_FILE].options.only_requests = true;
     variants[AS_FILE].options.precision = NULL;
     variants[NONE].options.passes = NULL;
