@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 8, HEAD = 4096, TAIL = 64 };
+enum { MOST = 10, HEAD = 4096, TAIL = 64 };
 
 typedef struct output {
     tc_written file;
@@ -98,7 +98,9 @@ static const struct {
     [TC_WRITTEN_BUG] = {"a graph that tempoc left", {"# The graph before the pass ", NULL}},
     [TC_WRITTEN_ARRAYS] = {"an archive by tempo-run --outputs", {TC_WRITTEN_ARRAYS_BY, NULL}},
     [TC_WRITTEN_PROFILE] = {"a profile by tempo-run", {"\"traceEvents\":", "node,op,operands,result,runs,"}},
-    [TC_WRITTEN_WEIGHTS] = {"a file by tempo-train --save-weights", {TC_WRITTEN_WEIGHTS_BY, NULL}},
+    [TC_WRITTEN_WEIGHTS] = {"a file of weights by tempo-train", {TC_WRITTEN_WEIGHTS_BY, TC_WRITTEN_ADAPTER_BY}},
+    [TC_WRITTEN_ADAPTER] = {"an adapter of ONNX Runtime's", {"TORT", NULL}},
+    [TC_WRITTEN_SETTINGS] = {"a configuration of PEFT's", {"\"peft_type\"", NULL}},
     [TC_WRITTEN_LOG] = {"a log by tempo-train", {"{\"step\": ", "{\"eval\": true, \"step\": "}},
     [TC_WRITTEN_PLACES] = {"an answer by tempoc-plan, with a column offset", {",offset", NULL}},
 };

@@ -12,11 +12,14 @@ typedef enum tc_written_kind {
     TC_WRITTEN_BUG,     /* reproducer.onnxt */
     TC_WRITTEN_ARRAYS,  /* tempo-run --outputs */
     TC_WRITTEN_PROFILE, /* tempo-run --profile */
-    TC_WRITTEN_WEIGHTS, /* tempo-train --save-weights */
-    TC_WRITTEN_LOG,     /* tempo-train --log */
-    TC_WRITTEN_PLACES,  /* tempoc-plan -o */
+    TC_WRITTEN_WEIGHTS, /* tempo-train --save-weights, or a part of --save-adapter, as the next two */
+    TC_WRITTEN_ADAPTER,
+    TC_WRITTEN_SETTINGS,
+    TC_WRITTEN_LOG,    /* tempo-train --log */
+    TC_WRITTEN_PLACES, /* tempoc-plan -o */
 } tc_written_kind;
 #define TC_WRITTEN_WEIGHTS_BY "tempo-train --save-weights" /* metadata "writer" of a safetensors file */
+#define TC_WRITTEN_ADAPTER_BY "tempo-train --save-adapter" /* the same */
 #define TC_WRITTEN_ARRAYS_BY "tempo-run --outputs"         /* comment of an archive */
 
 /* A file to write, named by an option; path NULL: the option is not given, "-" is standard output. */

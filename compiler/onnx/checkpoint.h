@@ -14,4 +14,7 @@ bool tc_is_adapter(const void *bytes, size_t size);
  * the byte. TC_UNSUPPORTED: another version, strings, or elements outside the file. TC_LIMIT: names and ranks beyond
  * those of models. */
 tc_status tc_checkpoint_read(tc_ctx *ctx, const void *bytes, size_t size, tc_tensor **out_tensors, size_t *out_n);
+/* Writes an adapter, of version 1 and for version 1 of a model, from tensors with names and elements. It appears whole
+ * or not at all. TC_IO where the system says no, TC_LIMIT where it would take 2 GiB. adapter_write.c */
+tc_status tc_adapter_write(tc_ctx *ctx, const char *path, const tc_tensor *tensors, size_t n);
 #endif

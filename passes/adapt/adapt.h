@@ -42,4 +42,14 @@ typedef struct tc_adapted {
     bool turned;                   /* the initializer is [in, out], PyTorch's Linear is [out, in] */
     tc_lora lora;                  /* its settings; glob NULL */
 } tc_adapted;
+
+/* TC_UNSUPPORTED where a weight cannot take its adapter: another node than a product reads it, or two modules have it.
+ */
+tc_status tc_check_merge(tc_ctx *ctx, const tc_model *model, const tc_adapted *adapted, size_t n);
+typedef struct tc_lora_tensors {
+    const tc_tensor *a, *b, *magnitude; /* magnitude NULL: no DoRA */
+} tc_lora_tensors;
+/* Makes the weight of `model`, by its name there, the one that has the adapter in it, after tc_check_merge.
+ * TC_UNSUPPORTED where there is none of that name; TC_BAD_INPUT and TC_IO where its elements cannot be read. merge.c */
+tc_status tc_merge_adapter(tc_ctx *ctx, tc_model *model, const tc_adapted *adapted, const tc_lora_tensors *tensors);
 #endif

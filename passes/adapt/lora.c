@@ -127,7 +127,7 @@ static void tell_adapted(job *j, const placed *at, const tc_product *p) {
     tc_arena *arena = j->env->ctx->arena;
     tc_summary *summary = j->env->summary;
     for (size_t i = 0; i < summary->n_adapted; i++)
-        if (strcmp(summary->adapted[i].weight, p->own_name) == 0)
+        if (strcmp(summary->adapted[i].weight, p->own_name) == 0 && strcmp(summary->adapted[i].module, at->module) == 0)
             return;
     const char *magnitude = at->weights.magnitude ? tc_arena_strdup(arena, at->weights.magnitude->name) : NULL;
     summary->adapted[summary->n_adapted] = (tc_adapted){

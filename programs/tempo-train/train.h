@@ -51,9 +51,9 @@ typedef struct train_options {
     const char *checkpoint;
     int64_t checkpoint_every, keep;
     bool resume;
-    const char *save, *save_inference, *save_weights, *log, *tensorboard;
+    const char *save, *save_inference, *save_adapter, *adapter_prefix, *save_weights, *log, *tensorboard;
     int64_t print_every, eval_every;
-    bool quiet, tf32, check_memory;
+    bool quiet, merge, tf32, check_memory;
     const char *device;
     int64_t threads;
     double rank_timeout;
@@ -61,6 +61,10 @@ typedef struct train_options {
 } train_options;
 
 extern const struct tc_option_table train_option_table;
+
+/* The files that --save-adapter writes, in `arena`. train_save_adapter.c */
+#define TRAIN_ADAPTER_WRITES 2
+void train_adapter_written(tc_arena *arena, const train_options *o, tc_written out[TRAIN_ADAPTER_WRITES]);
 
 /* --- options that change results: train_settings.c -------------------------------------------- */
 

@@ -130,7 +130,8 @@ static void tell_plan(train_run *r) {
 /* Runs all of them, even after a failure: the first failure counts. */
 static tc_status write_results(train_run *r) {
     train_log_settle(&r->log);
-    tc_status (*const each[])(void *run) = {train_save_model, train_save_inference, train_save_weights};
+    tc_status (*const each[])(void *run) = {train_save_model, train_save_inference, train_save_weights,
+                                            train_save_adapter};
     tc_status status = TC_OK;
     for (size_t i = 0; i < TC_COUNT(each); i++) {
         tc_status written = tc_attempt_told(r->ctx, each[i], r);
@@ -157,6 +158,7 @@ static tc_status go(train_run *r) {
     int stop;
     TC_TRY(open_graphs(r));
     TC_TRY(train_check_save(r));
+    TC_TRY(train_check_adapter(r));
     TC_TRY(begin_progress(r));
     TC_TRY(train_take_checkpoint(r));
     TC_TRY(check_data(r));

@@ -140,9 +140,13 @@ static tc_status check_arguments(tc_ctx *ctx, train_options *o, const tc_argumen
 /* --- files ---------------------------------------------------------------------------------------- */
 
 static tc_status check_files(tc_ctx *ctx, const train_options *o) {
+    tc_written adapter[TRAIN_ADAPTER_WRITES];
+    train_adapter_written(ctx->arena, o, adapter);
     const tc_written written[] = {{"--save", o->save, TC_WRITTEN_MODEL},
                                   {"--save-inference", o->save_inference, TC_WRITTEN_MODEL},
                                   {"--save-weights", o->save_weights, TC_WRITTEN_WEIGHTS},
+                                  adapter[0],
+                                  adapter[1],
                                   {"--log", o->log, TC_WRITTEN_LOG}};
     return tc_written_begin(ctx, written, TC_COUNT(written));
 }
@@ -154,7 +158,7 @@ static void take_ranks(train_options *o, train_ranks *ranks) {
         o->session.threads = ranks->threads;
     if (ranks->rank == 0)
         return;
-    o->save = o->save_inference = o->save_weights = o->log = o->tensorboard = NULL;
+    o->save = o->save_inference = o->save_weights = o->save_adapter = o->log = o->tensorboard = NULL;
     o->quiet = true;
 }
 

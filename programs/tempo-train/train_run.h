@@ -1,6 +1,7 @@
 /* train_run.h: a run in progress: shared by train_loop.c, train_begin.c and their neighbours. */
 #ifndef TRAIN_RUN_H
 #define TRAIN_RUN_H
+#include "passes/adapt/adapt.h"
 #include "programs/tempo-train/checkpoint/train_checkpoint.h"
 #include "train_counts.h"
 #include "train_log.h"
@@ -67,4 +68,21 @@ tc_status train_check_save(train_run *r);
 tc_status train_save_model(void *run);
 tc_status train_save_inference(void *run);
 tc_status train_save_weights(void *run);
+/* The parameter of PyTorch that the weight stands for, by its name there, in `arena`; `file` is the model as read.
+ * False: its layout cannot be undone. train_save_weights.c */
+bool train_put_back(tc_arena *arena, const train_run *r, const tc_model *file, const rt_array *weight, rt_array *out);
+
+/* --save-adapter and --merge, where they are given: before the updates, TC_USAGE where there are no adapters or their
+ * format cannot hold them, and as tc_check_merge. --save-adapter after the updates. train_save_adapter.c */
+tc_status train_check_adapter(train_run *r);
+tc_status train_save_adapter(void *run);
+/* The adapter that the trained weight is a part of; NULL: of none. train_save_adapted.c, as the next three */
+const tc_adapted *train_adapter_of(const train_run *r, const char *weight);
+/* The adapters that were trained, beside their weights in the model as read, without dropout. `summary`: of the passes
+ * before. False: it has no place for them, and is to be read again. */
+bool train_add_adapters(train_run *r, tc_model *model, tc_summary *summary);
+/* Makes them inputs with defaults. */
+void train_offer_adapters(const train_run *r, tc_model *model);
+/* Makes them a part of their weights; errors as of tc_merge_adapter. `weights`: all that was trained. */
+tc_status train_merge_adapters(train_run *r, tc_model *model, const rt_array *weights, size_t n);
 #endif

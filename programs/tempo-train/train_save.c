@@ -12,7 +12,7 @@
 /* Those of the evaluation's graph, but for the ops of ai.tempo. Without the pass `loss` the outputs are the file's;
  * unfold and tied know parameters by the output that --add-loss is a loss of. */
 static const char forward_passes[] =
-    "restore,past,upgrade,inline,shapes,unfold,batch,tied,head,evaluate,canonicalize,lower,canonicalize,dce";
+    "restore,past,upgrade,inline,shapes,unfold,batch,tied,head,lora,evaluate,canonicalize,lower,canonicalize,dce";
 
 static bool takes(const tc_value *value, const tempo_tensor *tensor) {
     if (!value || !value->init || (int)value->init->dtype != (int)tensor->dtype || value->init->rank != tensor->rank)
@@ -23,10 +23,15 @@ static bool takes(const tc_value *value, const tempo_tensor *tensor) {
     return true;
 }
 
-static const char *first_without_place(const tc_model *model, const rt_array *weights, size_t n) {
+/* Under --merge the weights that have adapters take those. */
+static const char *first_without_place(const train_run *r, const tc_model *model, const rt_array *weights, size_t n) {
     for (size_t i = 0; i < n; i++)
-        if (!takes(tc_map_get(model->graph->names, weights[i].name), &weights[i].tensor))
+        if (!(r->o->merge && train_adapter_of(r, weights[i].name)) &&
+            !takes(tc_map_get(model->graph->names, weights[i].name), &weights[i].tensor))
             return weights[i].name;
+    for (size_t i = 0; r->o->merge && i < r->graph.summary.n_adapted; i++)
+        if (!tc_map_get(model->graph->names, r->graph.summary.adapted[i].weight))
+            return r->graph.summary.adapted[i].weight;
     return NULL;
 }
 
@@ -78,6 +83,8 @@ static tc_status make_forward(train_run *r, tc_model **model) {
     options.update = (tc_update_options){0};
     options.loss_scale = false;
     options.restore_dropout = NULL;
+    if (r->o->merge)
+        options.n_lora = 0, options.adapter = NULL;
     TC_TRY(tc_read_opened(r->ctx, r->from->file, r->o->model, model));
     TC_TRY(tc_pipeline_run(&env, *model));
     r->ctx->n_diags = n_diags; /* reported when the training graph was compiled */
@@ -101,10 +108,10 @@ static const tc_node *first_old(const tc_model *model) {
     return NULL;
 }
 
-/* What is written instead of the file that was read, and why; NULL: nothing is. */
-static const char *other_form(train_run *r, const save_form *form, const tc_model *model, const rt_array *weights,
-                              size_t n) {
-    const char *lacking = first_without_place(model, weights, n), *replaced = first_replaced(r, model);
+/* What is written instead of the file that was read, and why; NULL: nothing is. `replaced`: see first_replaced. */
+static const char *other_form(train_run *r, const save_form *form, const tc_model *model, const char *replaced,
+                              const rt_array *weights, size_t n) {
+    const char *lacking = first_without_place(r, model, weights, n);
     const tc_node *old = form->predicts ? first_old(model) : NULL;
     const char *evaluated = "the graph that evaluation runs, in standard ops: the file that was read has";
     if (is_training_graph(model))
@@ -153,17 +160,25 @@ tc_status train_check_save(train_run *r) {
 /* --- writing -------------------------------------------------------------------------------------- */
 
 static tc_status write_model(train_run *r, const save_form *form, tc_model **model, const rt_array *weights, size_t n) {
+    const bool merge = r->o->merge;
     tc_summary summary = {0};
     tc_pass_env env = {.ctx = r->ctx, .options = &r->o->options, .summary = &summary};
     TC_TRY(tc_read_opened(r->ctx, r->from->file, r->o->model, model));
     TC_TRY(tc_replace_head(&env, *model));
-    const char *other = other_form(r, form, *model, weights, n);
+    const char *replaced = first_replaced(r, *model);
+    const char *other = merge || train_add_adapters(r, *model, &summary)
+                            ? other_form(r, form, *model, replaced, weights, n)
+                            : "the graph that evaluation runs: in the file that was read, adapters have no place";
     if (other) {
         tc_note(r->ctx, NULL, "%s: %s is %s", form->option, tc_quote(r->ctx, form->path), other);
         TC_TRY(make_forward(r, model));
     }
     if (form->predicts)
         TC_TRY(keep_predictions(r, *model));
+    if (merge)
+        TC_TRY(train_merge_adapters(r, *model, weights, n));
+    else
+        train_offer_adapters(r, *model);
     put_weights(*model, weights, n);
     return tc_write_onnx(r->ctx, *model, form->path);
 }

@@ -34,8 +34,7 @@ static bool find_name(tc_arena *arena, const train_run *r, const tc_model *file,
            (value && tc_script_name(arena, value, out));
 }
 
-/* The parameter that the weight stands for. False: its layout cannot be undone. */
-static bool put_back(tc_arena *arena, const train_run *r, const tc_model *file, const rt_array *weight, rt_array *out) {
+bool train_put_back(tc_arena *arena, const train_run *r, const tc_model *file, const rt_array *weight, rt_array *out) {
     tc_torch_name name;
     *out = *weight;
     if (!find_name(arena, r, file, weight->name, &name))
@@ -61,7 +60,7 @@ static tc_status write_weights(train_run *r, tc_arena *arena, const tc_model *fi
     rt_array *put = TC_NEW_ARRAY(arena, rt_array, n + 1);
     const char **left = TC_NEW_ARRAY(arena, const char *, n + 1);
     for (size_t i = 0; i < n; i++)
-        if (put_back(arena, r, file, &weights[i], &put[n_put]))
+        if (train_put_back(arena, r, file, &weights[i], &put[n_put]))
             n_put++;
         else
             left[n_left++] = tc_arena_printf(arena, "%s (%s)", put[n_put].name, weights[i].name);

@@ -8,9 +8,11 @@
 
 /* Options that do not change results; data, seed and plan are compared separately. */
 static const char *const ignored[] = {
-    "data",  "eval-data", "seed",         "checkpoint",     "checkpoint-every", "keep",          "resume",
-    "save",  "log",       "save-weights", "save-inference", "tensorboard",      "print-every",   "eval-every",
-    "quiet", "device",    "threads",      "rank-timeout",   "check-memory",     "memory-budget", "remat-time",
+    "data",           "eval-data",     "seed",           "checkpoint",  "checkpoint-every",
+    "keep",           "resume",        "save",           "log",         "save-weights",
+    "save-inference", "save-adapter",  "adapter-prefix", "tensorboard", "print-every",
+    "eval-every",     "quiet",         "device",         "threads",     "rank-timeout",
+    "check-memory",   "memory-budget", "remat-time",     "merge",
 };
 
 static bool is_ignored(const char *name) {

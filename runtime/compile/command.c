@@ -61,6 +61,11 @@ tc_status tc_command_check(tc_ctx *ctx, tc_command *c) {
     if (c->report && !tc_ends_with(c->report, ".json") && !tc_ends_with(c->report, ".html"))
         return tc_error(ctx, TC_USAGE, NULL, "--report=%s: expected a file name that ends in .json or .html",
                         tc_quote(ctx, c->report));
+    if (c->merge && !c->options.lora_from) {
+        tc_error(ctx, TC_USAGE, NULL, "--merge needs --lora-from");
+        tc_hint(ctx, "for example: tempoc model.onnx --lora-from adapter --merge -o merged.onnx");
+        return TC_USAGE;
+    }
     c->fit.threads = c->threads;
     TC_TRY(tc_fit_check(ctx, &c->fit, c->options.dims, c->options.n_dims));
     if (c->fit.memory && (c->options.passes || c->options.pareto))

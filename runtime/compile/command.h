@@ -13,7 +13,7 @@ typedef struct tc_command {
     const tc_target *target;
     tc_fitting fit;
     int64_t verify_seed, threads;
-    bool quiet, verbose, verify;
+    bool quiet, verbose, verify, merge;
     bool list_passes, list_rules, check_rules; /* of tempoc alone */
 } tc_command;
 

@@ -324,6 +324,43 @@ static tc_status verify(const run *r, const tc_summary *summary, uint64_t initia
     return tc_verify_compiled(r->ctx, &like, (uint64_t)r->c.verify_seed, r->tables);
 }
 
+/* --- --merge ---------------------------------------------------------------------------------- */
+
+static const tc_tensor *initializer(const tc_model *model, const char *name) {
+    const tc_value *value = name ? tc_map_get(model->graph->names, name) : NULL;
+    return value ? value->init : NULL;
+}
+
+/* The model as read, with the adapters of the other one, in which they stand beside their weights. */
+static tc_status write_merged(const run *r, const tc_compiled *beside) {
+    tc_model *model;
+    TC_TRY(tc_source_read(r->ctx, &r->source, &model));
+    tc_status status = tc_check_merge(r->ctx, model, beside->summary.adapted, beside->summary.n_adapted);
+    for (size_t i = 0; status == TC_OK && i < beside->summary.n_adapted; i++) {
+        const tc_adapted *a = &beside->summary.adapted[i];
+        const tc_lora_tensors tensors = {initializer(beside->model, a->a), initializer(beside->model, a->b),
+                                         initializer(beside->model, a->magnitude)};
+        status = tc_merge_adapter(r->ctx, model, a, &tensors);
+    }
+    if (status == TC_OK)
+        status = write_model(r, model);
+    tc_model_destroy(model);
+    return status;
+}
+
+/* Passes of the recipe `evaluate` up to `lora` place the adapters. */
+static tc_status merge(run *r) {
+    const char *passes = tc_recipe_find("evaluate")->passes, *last = strstr(passes, ",lora,");
+    tc_compiled beside;
+    TC_ASSERT(last);
+    r->c.options.passes = tc_arena_strndup(r->ctx->arena, passes, (size_t)(last - passes) + strlen(",lora"));
+    const tc_compile_request request = request_for(r, &r->c.options, 0);
+    TC_TRY(tc_compile(r->ctx, &request, &beside));
+    tc_status status = write_merged(r, &beside);
+    tc_model_destroy(beside.model);
+    return status;
+}
+
 /* --- the whole -------------------------------------------------------------------------------- */
 
 static tc_status work(run *r) {
@@ -361,7 +398,7 @@ tc_status tc_command_run(tc_ctx *ctx, const tc_command *command, const tc_file *
         r.source.weights = &weights;
     }
     if (status == TC_OK)
-        status = work(&r);
+        status = command->merge ? merge(&r) : work(&r);
     if (weights.path)
         rt_weights_close(&weights);
     tc_adapter_close(&adapter);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """--lora-from: adapters that PEFT saved, and .onnx_adapter files that ONNX Runtime wrote, beside PyTorch's loss and
-gradients (models/export_adapters.py); and all that is refused of them.
+gradients (models/adapters/export_adapters.py); and all that is refused of them.
 
 usage: check_adapters.py TEMPOC TEMPO_RUN MODELS
 """

@@ -54,4 +54,13 @@ const tc_torch_input *tc_torch_tied_name(tc_arena *arena, const tc_torch_signatu
 /* Records that the initializer is the parameter of that name, replacing earlier records. For a tied parameter the
  * first known name counts. Both names are copied. */
 void tc_torch_set_name(tc_pass_env *env, const char *initializer, const char *name, tc_torch_layout layout);
+
+/* The model of a library (transformers, timm, diffusers) in the module that was exported. */
+typedef struct tc_torch_wrapper {
+    const char *prefix;     /* before its own names in those of the file: "m."; "": none */
+    const char *class_name; /* "LlamaForCausalLM"; NULL: the file does not say */
+} tc_torch_wrapper;
+/* `parameters`: PyTorch's names of all that are known, which decide where the file says nothing else: what begins all
+ * of them is the prefix, up to a name by which models of transformers begin. In the arena. torch_wrapper.c */
+tc_torch_wrapper tc_torch_find_wrapper(tc_arena *arena, const tc_model *model, const char *const *parameters, size_t n);
 #endif

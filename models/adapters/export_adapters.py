@@ -15,9 +15,10 @@ import numpy as np
 import peft
 import torch
 
-import export
+MODELS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, MODELS)
+import export  # noqa: E402
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 ADAPTERS = {
     "llama-lora": ("llama-dyn_21", {"target_modules": LINEAR, "task_type": "CAUSAL_LM", "rank_pattern": {"q_proj": 2},
@@ -54,9 +55,9 @@ def trained(task, feeds, parameters):
 def make(name, out_dir):
     base, settings = ADAPTERS[name]
     arch, folder = base.split("-")[0], os.path.join(out_dir, name)
-    feeds = {k: torch.from_numpy(v) for k, v in np.load(os.path.join(HERE, base, "inputs.npz")).items()}
+    feeds = {k: torch.from_numpy(v) for k, v in np.load(os.path.join(MODELS, base, "inputs.npz")).items()}
     model = export.build(arch)
-    known = np.load(os.path.join(HERE, base, "expected.npz"))["loss"]
+    known = np.load(os.path.join(MODELS, base, "expected.npz"))["loss"]
     with torch.no_grad():
         loss = export.Task(model, list(feeds))(*feeds.values())
     assert abs(float(loss) - known) < 1e-5, f"{base} has other weights: {float(loss)}, not {known}"
