@@ -109,6 +109,11 @@ drop (x, ratio, training) => (y) { yes = Identity (training) y = Dropout (x, rat
                        (", ".join(["1.0"] * 7), ", ".join(["0.0"] * 7)))
     prediction(old.replace("one = Cast", "ones = Cast").replace("(one)", "(ones)"), feeds, want,
                notes=["which has no mode for inference"])
+    bare = text.split("    loss =")[0].replace("(h1, ratio, training)", "(h1, ratio)") + "}\n"
+    bare = bare.replace(", int64[batch] labels", "").replace("float loss, float accuracy, ", "")
+    t.run(t.write(t.path("bare.onnxt"), bare), "--data", t.path("train.npz"), "--add-loss=cross-entropy",
+          "--save", t.path("file.onnx"), "--save-inference", t.path("same.onnx"))
+    t.check(t.bytes_of(t.path("file.onnx")) == t.bytes_of(t.path("same.onnx")), "more than weights changed")
     t.classifier("alone.onnxt", dropout=0.5)
     t.run(t.path("alone.onnxt"), "--data", t.path("train.npz"), "--loss=loss", "--save-inference", t.path("p.onnx"),
           code=64, says=["predicts nothing: beside the loss 'loss' it has no output", "logits"])
