@@ -69,16 +69,23 @@ tc_status tc_gradient_apply(tc_pass_env *env, const tc_rule_set *rules, tc_build
 }
 
 /* --- refusals --------------------------------------------------------------------------------- */
-/* A size that the user may choose: a dim of an input that is no number; NULL if there is none. */
-static const char *open_size(const tc_build *g) {
+/* Options for the sizes that the user may choose: dims of inputs that are no numbers; NULL if there is none. */
+static const char *open_sizes(const tc_build *g) {
     const tc_graph *graph = g->model->graph;
+    const char *options = NULL;
+    tc_map *seen = tc_map_create(g->pool->arena);
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const tc_type *type = graph->inputs[i]->type;
-        for (int d = 0; type && type->kind == TC_TENSOR && d < type->rank; d++)
-            if (!tc_dim_is_const(type->dims[d]) && !tc_dim_is_unknown(type->dims[d]))
-                return tc_quote(g->ctx, tc_dim_text(g->pool->arena, type->dims[d]));
+        for (int d = 0; type && type->kind == TC_TENSOR && d < type->rank; d++) {
+            const char *dim = tc_dim_text(g->pool->arena, type->dims[d]);
+            if (tc_dim_is_const(type->dims[d]) || tc_dim_is_unknown(type->dims[d]) || tc_map_get(seen, dim))
+                continue;
+            tc_map_set(seen, dim, seen);
+            options = tc_arena_printf(g->pool->arena, "%s%s--dim %s=N", options ? options : "", options ? " " : "",
+                                      tc_quote(g->ctx, dim));
+        }
     }
-    return NULL;
+    return options;
 }
 
 void tc_grad_refuse(tc_build *g, const char *fmt, ...) {
@@ -86,12 +93,12 @@ void tc_grad_refuse(tc_build *g, const char *fmt, ...) {
         return;
     va_list args;
     va_start(args, fmt);
-    const char *why = tc_arena_vprintf(g->pool->arena, fmt, args), *open = open_size(g);
+    const char *why = tc_arena_vprintf(g->pool->arena, fmt, args), *open = open_sizes(g);
     va_end(args);
     g->status = tc_error(g->ctx, TC_UNSUPPORTED, g->of->node, "no gradient for this form of the op: %s", why);
     bool by_size = strstr(why, "not known") || strstr(why, "not constant"); /* in the words of messages about sizes */
     if (open && by_size)
-        tc_hint(g->ctx, "give dimensions a value (--dim %s=N)", open);
+        tc_hint(g->ctx, "give dimensions a value (%s)", open);
     else
         tc_hint_way_around(g->ctx, g->of->node);
 }
