@@ -212,7 +212,8 @@ class Predicting(nn.Module):
         return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
 
 
-SMALL = {"predicting": (Predicting, bags), "norms": (Norms, images), "convnorms": (ConvNorms, images), "scores": (Scores, sequences),
+SMALL = {"predicting": (Predicting, bags), "norms": (Norms, images), "convnorms": (ConvNorms, images),
+         "scores": (Scores, sequences),
          "equal": (Equal, rows), "stops": (Stops, points), "codes": (Codes, points),
          "recurrent": (Recurrent, sequences),
          "drops": (lambda: Drops(nn.functional.scaled_dot_product_attention), tokens),

@@ -20,11 +20,12 @@ PACKAGES = ["torch", "transformers", "timm", "torchvision", "diffusers", "onnxsc
 HEAD = """# Models
 
 Kinds of models that PyTorch exported and Tempo ran, compared with PyTorch's own loss and gradients. Each is small (two
-layers of 32 where the kind allows), with random weights, in training mode without dropout. `models/survey/survey.py` wrote
-this page on {date}{build}: {versions}.
+layers of 32 where the kind allows), with random weights, in training mode without dropout. `models/survey/survey.py`
+wrote this page on {date}{build}: {versions}.
 
-    python models/survey/survey.py --tempoc build/tempoc --tempo-run build/tempo-run --cases DIR --exporters ts17,plain23
-    python models/survey/survey.py --cases DIR --table docs/reference/models.md
+    cd models/survey
+    python survey.py --tempoc ../../build/tempoc --tempo-run ../../build/tempo-run --cases DIR --exporters ts17,plain23
+    python survey.py --cases DIR --table ../../docs/reference/models.md
 
 | | kinds | right | PyTorch's exporters fail | refused or other numbers |
 |---|---|---|---|---|
