@@ -40,7 +40,7 @@ ARCHS = {
         **k)), "SEQ_2_SEQ_LM", ["q", "v"], ["wo"], ["lm_head"], "tokens"),
     "vit": (lambda **k: tf.ViTForImageClassification(tf.ViTConfig(
         image_size=8, patch_size=4, num_channels=1, num_labels=3, **VIT, **k)),
-        None, ["query", "value"], ["output.dense"], ["classifier"], "picture"),
+        None, ["q_proj", "v_proj"], ["fc2"], ["classifier"], "picture"),
 }
 # of (task, query and value, feed-forward, saved): a configuration
 KINDS = {

@@ -5,6 +5,7 @@
 #include "compiler/base/base.h"
 #include "parameter_uses.h"
 #include "passes/torch/metadata/metadata.h"
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -166,10 +167,19 @@ static names names_of(tc_pass_env *env, tc_peft *peft, const tc_graph *graph) {
     return list;
 }
 
+/* Also under the name that paths of TorchScript give it: those have no "base_model". */
+static void add_layer(tc_arena *arena, tc_peft *peft, const char *layer) {
+    const char *model = strstr(layer, "base_model.");
+    tc_map_set(peft->layers, layer, peft);
+    if (model)
+        tc_map_set(peft->layers, tc_arena_printf(arena, "%.*s%s", (int)(model - layer), layer, strchr(model, '.') + 1),
+                   peft);
+}
+
 static void read_structure(tc_arena *arena, tc_peft *peft, const char *name) {
     for (part p = {name, 0}; next_part(&p);) {
         if (part_is(&p, "base_layer"))
-            tc_map_set(peft->layers, before(arena, name, &p), peft);
+            add_layer(arena, peft, before(arena, name, &p));
         else if (part_is(&p, "original_module"))
             tc_map_set(peft->wrapped, before(arena, name, &p), peft);
         else if (part_is(&p, "base_model"))
@@ -190,6 +200,14 @@ static const char *layer_of_script(tc_arena *arena, const tc_peft *peft, const c
     return layer;
 }
 
+/* "default" of "default_1": TorchScript numbers modules of one name. */
+static const char *without_number(tc_arena *arena, const part *p) {
+    size_t n = p->n;
+    while (n > 0 && isdigit((unsigned char)p->at[n - 1]))
+        n--;
+    return tc_arena_strndup(arena, p->at, n < p->n && n > 1 && p->at[n - 1] == '_' ? n - 1 : p->n);
+}
+
 /* The path of a node leaves "lora_A" out: "q/default/MatMul" reads q.lora_A.default.weight, beside "q/base_layer".
  * "head/default/MatMul" then reads head.modules_to_save.default.weight. */
 static bool is_script_adapter(tc_arena *arena, const tc_peft *peft, const char *name) {
@@ -197,7 +215,7 @@ static bool is_script_adapter(tc_arena *arena, const tc_peft *peft, const char *
     if (layer_of_script(arena, peft, name, &unused))
         return true;
     while (!strstr(name, ".base_layer.") && next_part(&p))
-        if (tc_map_get(peft->adapters, tc_arena_strndup(arena, p.at, p.n)))
+        if (tc_map_get(peft->adapters, without_number(arena, &p)))
             return true;
     return false;
 }
@@ -239,7 +257,7 @@ static void read_adapters(tc_arena *arena, tc_peft *peft, const names *list) {
         part adapter;
         const char *layer = layer_of_script(arena, peft, name, &adapter);
         if (layer && !strstr(name, UNNAMED))
-            tc_map_set(peft->adapters, tc_arena_strndup(arena, adapter.at, adapter.n), peft);
+            tc_map_set(peft->adapters, without_number(arena, &adapter), peft);
         if (layer)
             add_adapter(arena, peft, model_of_script(arena, peft->base_models, name), layer);
     }
@@ -294,7 +312,7 @@ static tc_peft_kind kind_in_model(tc_arena *arena, const tc_peft *peft, const ch
         return TC_PEFT_UNSURE;
     if (inside)
         return f.kind == TC_PEFT_UNSURE ? TC_PEFT_UNSURE : TC_PEFT_BASE;
-    return peft->around ? TC_PEFT_AROUND : TC_PEFT_OUTSIDE;
+    return !peft->any ? TC_PEFT_UNSURE : peft->around ? TC_PEFT_AROUND : TC_PEFT_OUTSIDE;
 }
 
 tc_peft_kind tc_peft_kind_of(const tc_pass_env *env, const char *initializer, tc_learned learned) {
@@ -303,10 +321,13 @@ tc_peft_kind tc_peft_kind_of(const tc_pass_env *env, const char *initializer, tc
         return TC_PEFT_OUTSIDE;
     const char *script = tc_map_get(peft->script, initializer);
     const char *name = script ? script : tc_torch_name_or_own(env->summary, initializer);
-    if (!peft->any && !tc_map_count(peft->layers))
-        return looks_alike(name) ? TC_PEFT_ALIKE : TC_PEFT_OUTSIDE;
     bool lost = tc_name_is_generated(name) || (peft->has_signature && !strchr(name, '.'));
-    return lost && learned == TC_LEARNED_UNKNOWN ? TC_PEFT_UNSURE : kind_in_model(env->ctx->arena, peft, name, script);
+    bool known = peft->any || (tc_map_count(peft->layers) && tc_map_count(peft->base_models));
+    if (lost && learned == TC_LEARNED_UNKNOWN && (known || (!peft->has_signature && tc_map_count(peft->base_models))))
+        return TC_PEFT_UNSURE;
+    if (!known)
+        return looks_alike(name) ? TC_PEFT_ALIKE : TC_PEFT_OUTSIDE;
+    return kind_in_model(env->ctx->arena, peft, name, script);
 }
 
 void tc_peft_add(tc_arena *arena, tc_peft_found *found, tc_peft_kind kind, const char *name) {
