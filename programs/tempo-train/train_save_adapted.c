@@ -17,13 +17,12 @@ const tc_adapted *train_adapter_of(const train_run *r, const char *weight) {
 
 /* Inputs of the passes may have no type in the file: those of another copy, which shapes were inferred for. */
 static tc_status learn_types(train_run *r, tc_pass_env *env, tc_model *model) {
-    tc_options options = *env->options;
+    const tc_options options = {.passes = "restore,upgrade,inline,shapes"};
     tc_summary summary = {0};
     tc_pass_env other = *env;
     tc_model *typed;
     other.options = &options;
     other.summary = &summary;
-    options.passes = "restore,upgrade,inline,shapes";
     TC_TRY(tc_read_opened(r->ctx, r->from->file, r->o->model, &typed));
     tc_status status = tc_pipeline_run(&other, typed);
     size_t cursor = 0;

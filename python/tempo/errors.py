@@ -52,9 +52,9 @@ BY_CODE = {1: Failed, 2: BadInput, 3: Unsupported, 4: Limit, 5: InputOutput, 6: 
 
 
 # Options that are True or False, and those with another name in Python.
-SWITCHES = frozenset("""accumulate accumulate-gradients best-effort check-rules clip-last decay-all inexact
-    list-passes list-rules loss-scale nesterov quiet restore-batch-norm retie stats time train-padding untie verbose
-    verify verify-each""".split())
+SWITCHES = frozenset("""accumulate accumulate-gradients best-effort check-rules clip-last decay-all drop-predictions
+    inexact list-passes list-rules loss-scale merge nesterov quiet restore-batch-norm retie stats time train-padding
+    untie verbose verify verify-each""".split())
 NAMES = {"dim": "dims"}
 # A command line, which stays; options; functions of tempo.h.
 WORDS = re.compile(r"""tempo(?:c|-run|-train)\ [^;,]* | --dim[ =](?P<dim>[^\s=;,)]+)=(?P<size>\w+)
