@@ -11,10 +11,10 @@ cd "$(dirname "$0")/../.."
 
 # Options of the programs that the docs tell to run: git, meson, mandoc, pip, our scripts.
 foreign='--again --allow-run-as-root --benchmark --bless --branch --case --cases --count --cuda --deep --demand
-    --double --emulated --exit --exporters --flags --graph --layered --limit --list --mode --no-rebuild --only
-    --ort --oversubscribe --pack --print --print-errorlogs --processor --recipes --reconfigure --results --rounds
-    --run --seconds --setup --small --suite --table --tempo-run --tempo-train --tempoc --text --timeout-multiplier --times
-    --torch --trials --twists --ways --wrap'
+    --double --emulated --exit --exporters --flags --graph --layered --length --limit --list --mode
+    --no-rebuild --only --ort --oversubscribe --pack --plan --print --print-errorlogs --processor --recipes
+    --reconfigure --results --rounds --run --seconds --setup --small --stride --suite --table --tempo-run
+    --tempo-train --tempoc --text --timeout-multiplier --times --torch --trials --twists --ways --wrap'
 known=$(for tool in "${tools[@]}"; do "$tool" --help=table; done |
     awk -F '\t' '{ print "--" $2; if ($4 == "") print "--no-" $2 }'; printf '%s\n' $foreign)
 
