@@ -111,8 +111,7 @@ def contend(o, mode, targets):
                        "--log", log, f"--steps={o.times + 1}", f"--batch={o.batch}", f"--threads={o.threads}")
     with open(log, encoding="utf-8") as f:
         steps = [step for step in map(json.loads, f) if "loss" in step]
-    ends = [0.0] + [step["seconds"] for step in steps]
-    return {"seconds": [b - a for a, b in zip(ends, ends[1:])], "losses": [step["loss"] for step in steps],
+    return {"seconds": [step["seconds"] for step in steps], "losses": [step["loss"] for step in steps],
             "resident": took["resident"]}
 
 
