@@ -120,12 +120,21 @@ bool tc_find_classifier(tc_value *output, tc_classifier *out, const char **out_o
     return false;
 }
 
+/* An input of the graph, or views and casts of it: tokens, and not positions that the graph counts. */
+static bool is_given(const tc_value *value) {
+    while (value && value->producer && (tc_is_view(value->producer) || tc_node_is(value->producer, "", "Cast")))
+        value = tc_input(value->producer, 0);
+    return value && value->is_input;
+}
+
+/* The largest embedding of that width holds the vocabulary: BERT's kinds of tokens are as few as its classes may be. */
 const tc_value *tc_classifier_table(const tc_classifier *c) {
+    const tc_value *largest = NULL;
     TC_FOR_NODES(node, c->weight->graph) {
         const tc_value *table = tc_node_is(node, "", "Gather") ? tc_input(node, 0) : NULL;
-        if (table && table->init && table->init->rank == 2 && table->init->dims[0] == c->classes &&
-            table->init->dims[1] == c->inputs)
-            return table;
+        if (table && table->init && table->init->rank == 2 && table->init->dims[1] == c->inputs &&
+            is_given(tc_input(node, 1)) && (!largest || table->init->dims[0] > largest->init->dims[0]))
+            largest = table;
     }
-    return NULL;
+    return largest && largest->init->dims[0] == c->classes ? largest : NULL;
 }

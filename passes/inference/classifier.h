@@ -21,7 +21,7 @@ typedef struct tc_classifier {
 /* Types need not be known: the file may be as it was read. False: no product with a weight of the file makes the
  * output's classes; *out_op is the op that stopped the search, or NULL. */
 bool tc_find_classifier(tc_value *output, tc_classifier *out, const char **out_op);
-/* An embedding with a row for each class, of as many numbers as the classifier reads: the scores are those of a
- * language model. NULL: there is none. */
+/* The embedding of the model's tokens, if it has a row for each class, of as many numbers as the classifier reads: the
+ * scores are those of a language model. NULL: there is none. */
 const tc_value *tc_classifier_table(const tc_classifier *c);
 #endif

@@ -93,8 +93,10 @@ def check_trained(what, x, labels, same=True):
 
 
 def check_refusals():
-    table = ([("Gather", ["table", "ids"], "e", {}), *CLASSES["Gemm"][0]],
+    kinds = ([("Gather", ["table", "ids"], "e", {}), *CLASSES["Gemm"][0]],
              {**CLASSES["Gemm"][1], "table": (OLD, IN), "ids": [0]})
+    table = ([("Cast", ["x"], "ids", {"to": 7}), *kinds[0]], {**CLASSES["Gemm"][1], "table": (OLD, IN)})
+    larger = ([("Gather", ["words", "ids"], "f", {}), *table[0][1:]], {**table[1], "words": (OLD + 1, IN)})
     twice = ([*CLASSES["Gemm"][0], ("Gemm", ["x", "w", "b"], "z", {"transB": 1})], CLASSES["Gemm"][1])
     soft = ([*CLASSES["Gemm"][0], ("Softmax", ["y"], "p", {})], CLASSES["Gemm"][1])
     both = ([*CLASSES["Gemm"][0], ("Gemm", ["x", "w2"], "z", {})], {**CLASSES["Gemm"][1], "w2": (IN, OLD)})
@@ -111,6 +113,9 @@ def check_refusals():
         save(nodes, weights, outputs)
         done = t.told(sys.argv[2], t.path("m.onnx"), "-q", "--recipe=forward", f"--head={head}", code=code)
         t.check(says in done and len(done.strip().splitlines()) == 1, f"--head={head}: {done}")
+    for nodes, weights in (kinds, ([table[0][0], *larger[0]], larger[1])):  # of kinds of tokens: it has no vocabulary
+        save(nodes, weights)
+        t.told(sys.argv[2], t.path("m.onnx"), "-q", "--recipe=forward", "--head=7", "-o", t.path("z.onnx"))
     save(*both, ("y", "z"))
     t.told(sys.argv[2], t.path("m.onnx"), "-q", "--recipe=forward", "--head=7:z", "-o", t.path("z.onnx"))
     t.check(weights_of("z.onnx")["w2"].shape == (IN, 7), "--head=7:z changes another weight")
