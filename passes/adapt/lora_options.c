@@ -73,9 +73,8 @@ tc_status tc_check_lora(tc_ctx *ctx, const tc_options *options) {
     tc_lora lora;
     for (size_t i = 0; i < options->n_lora; i++)
         TC_TRY(tc_lora_parse(ctx, options->lora[i], &lora));
-    if (!tc_adapts(options) || tc_pipeline_has(options, "lora"))
+    if (!tc_adapts(options))
         return TC_OK;
-    tc_error(ctx, TC_USAGE, NULL, "--lora needs the pass 'lora', which does not run here");
-    tc_hint(ctx, "take a recipe with a backward pass, or evaluate; in --passes, put it after shapes");
-    return TC_USAGE;
+    return tc_pipeline_need(ctx, options, "--lora", "lora",
+                            "take a recipe with a backward pass, or evaluate; in --passes, put it after shapes");
 }

@@ -26,9 +26,10 @@ static bool read_option(tc_ctx *ctx, const char *text, head *out) {
 
 tc_status tc_check_head(tc_ctx *ctx, const tc_options *options) {
     head h;
-    if (options->head && !tc_pipeline_has(options, "head"))
-        return tc_error(ctx, TC_USAGE, NULL, "--head needs the pass 'head', which does not run here");
-    if (!options->head || read_option(ctx, options->head, &h))
+    if (!options->head)
+        return TC_OK;
+    TC_TRY(tc_pipeline_need(ctx, options, "--head", "head", NULL));
+    if (read_option(ctx, options->head, &h))
         return TC_OK;
     tc_error(ctx, TC_USAGE, NULL, "--head: '%s' is no number of classes", tc_quote(ctx, options->head));
     tc_hint(ctx, "--head=10 or, where several outputs could be meant, --head=10:OUTPUT");

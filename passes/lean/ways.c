@@ -64,8 +64,7 @@ static tc_status check_idea(tc_ctx *ctx, const tc_options *options, const way *f
     const char *option = given(options, first), *names = "";
     if (!option)
         return TC_OK;
-    if (!tc_pipeline_has(options, "lean"))
-        return tc_error(ctx, TC_USAGE, NULL, "--%s needs the pass 'lean', which does not run here", first->idea);
+    TC_TRY(tc_pipeline_need(ctx, options, tc_arena_printf(ctx->arena, "--%s", first->idea), "lean", NULL));
     for (const way *w = first; w < ways + TC_COUNT(ways) && strcmp(w->idea, first->idea) == 0; w++) {
         if (strcmp(option, w->name) == 0)
             return TC_OK;

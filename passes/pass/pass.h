@@ -191,6 +191,10 @@ const tc_recipe *tc_recipe_at(size_t index);
 const char *tc_pass_list(const tc_options *options);
 /* Whether the options' pipeline has this pass. */
 bool tc_pipeline_has(const tc_options *options, const char *pass);
+/* TC_USAGE with a message where it has not, for an option ("--head") that means nothing then. `hint` NULL: there is
+ * none. */
+tc_status tc_pipeline_need(tc_ctx *ctx, const tc_options *options, const char *option, const char *pass,
+                           const char *hint);
 /* Passes whose rewrites the pass `budget` may choose node by node instead. */
 enum { TC_DEFER_TILE = 1, TC_DEFER_LEAN = 2 };
 /* Whether a pass leaves its rewrites to the pass `budget`, which is still to come: notes it in env->deferred. */

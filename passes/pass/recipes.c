@@ -39,6 +39,16 @@ bool tc_pipeline_has(const tc_options *options, const char *pass) {
     return false;
 }
 
+tc_status tc_pipeline_need(tc_ctx *ctx, const tc_options *options, const char *option, const char *pass,
+                           const char *hint) {
+    if (tc_pipeline_has(options, pass))
+        return TC_OK;
+    tc_error(ctx, TC_USAGE, NULL, "%s needs the pass '%s', which does not run here", option, pass);
+    if (hint)
+        tc_hint(ctx, "%s", hint);
+    return TC_USAGE;
+}
+
 bool tc_defer_to_budget(tc_pass_env *env, unsigned pass) {
     if (!env->options->memory_budget || env->summary->plan)
         return false;

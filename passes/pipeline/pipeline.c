@@ -88,12 +88,8 @@ static tc_status check_order(tc_ctx *ctx, const tc_options *options) {
                             "--passes: canonicalize after budget would merge recomputed nodes with the originals");
         planned = planned || strcmp(name, "budget") == 0;
     }
-    if (planned)
-        return TC_OK;
-    tc_error(ctx, TC_USAGE, NULL, "%s needs the pass 'budget', which does not run here",
-             options->memory_budget ? "--memory-budget" : "--pareto");
-    tc_hint(ctx, "take a recipe with a backward pass; in --passes, put it last, or before bodies");
-    return TC_USAGE;
+    return tc_pipeline_need(ctx, options, options->memory_budget ? "--memory-budget" : "--pareto", "budget",
+                            "take a recipe with a backward pass; in --passes, put it last, or before bodies");
 }
 
 tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options) {

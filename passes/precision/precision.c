@@ -48,11 +48,10 @@ tc_status tc_check_precision(tc_ctx *ctx, const tc_options *options) {
     if (type_of(options) == TC_COUNT(types))
         return tc_error(ctx, TC_USAGE, NULL, "--precision=%s: expected fp32, bf16 or fp16",
                         tc_quote(ctx, options->precision));
-    if (tc_precision(options) == TC_FLOAT || tc_pipeline_has(options, "precision"))
+    if (tc_precision(options) == TC_FLOAT)
         return TC_OK;
-    tc_error(ctx, TC_USAGE, NULL, "--precision needs the pass 'precision', which does not run here");
-    tc_hint(ctx, "every recipe has it; in --passes, put it after raise and before autodiff");
-    return TC_USAGE;
+    return tc_pipeline_need(ctx, options, "--precision", "precision",
+                            "every recipe has it; in --passes, put it after raise and before autodiff");
 }
 
 /* --- types of operands ------------------------------------------------------------------------ */

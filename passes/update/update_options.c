@@ -94,9 +94,6 @@ tc_status tc_check_update(tc_ctx *ctx, const tc_options *options) {
         return tc_error(ctx, TC_USAGE, NULL, "--momentum needs --%s=sgd", tc_update_option(o));
     if (o->nesterov && o->momentum <= 0)
         return tc_error(ctx, TC_USAGE, NULL, "--nesterov needs --momentum, above 0");
-    if (tc_pipeline_has(options, "update"))
-        return TC_OK;
-    tc_error(ctx, TC_USAGE, NULL, "--%s needs the pass 'update', which does not run here", tc_update_option(o));
-    tc_hint(ctx, "take a recipe with a backward pass; in --passes, put it last, or before bodies");
-    return TC_USAGE;
+    return tc_pipeline_need(ctx, options, tc_arena_printf(ctx->arena, "--%s", tc_update_option(o)), "update",
+                            "take a recipe with a backward pass; in --passes, put it last, or before bodies");
 }
