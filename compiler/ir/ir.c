@@ -111,6 +111,11 @@ tc_value *tc_graph_find(const tc_graph *graph, const char *name) {
     return NULL;
 }
 
+tc_value *tc_graph_output(const tc_graph *graph, const char *name) {
+    tc_value *value = tc_map_get(graph->names, name);
+    return value && value->n_graph_outputs > 0 ? value : NULL;
+}
+
 static bool is_taken(const tc_graph *graph, const char *name) {
     const tc_map *nested = graph->model->nested_names;
     return tc_graph_find(graph, name) || (nested && tc_map_get(nested, name));

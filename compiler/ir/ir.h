@@ -313,7 +313,8 @@ void tc_model_add_metadata(tc_model *model, const tc_pair *added, size_t n_added
 tc_status tc_model_threads(tc_ctx *ctx, const tc_model *model, int *out_threads);
 
 tc_graph *tc_graph_create(tc_model *model, tc_graph *parent, const char *name);
-tc_value *tc_graph_find(const tc_graph *graph, const char *name); /* this graph, then enclosing ones; or NULL */
+tc_value *tc_graph_find(const tc_graph *graph, const char *name);   /* this graph, then enclosing ones; or NULL */
+tc_value *tc_graph_output(const tc_graph *graph, const char *name); /* NULL: no output is called that */
 /* A name not in use in the graph, around it or in any nested graph: `base`, else base_1, base_2, ... In the model's
  * arena. */
 const char *tc_graph_unique_name(tc_graph *graph, const char *base);

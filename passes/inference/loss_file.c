@@ -11,11 +11,6 @@ static tc_status refuse(const tc_adding *a, const char *why, const char *name, c
     return TC_BAD_INPUT;
 }
 
-static tc_value *output_named(const tc_graph *graph, const char *name) {
-    tc_value *value = tc_map_get(graph->names, name);
-    return value && value->n_graph_outputs ? value : NULL;
-}
-
 /* --- types ------------------------------------------------------------------------------------ */
 
 /* Notes the symbols of an input that is `value` of the graph. */
@@ -52,7 +47,7 @@ static tc_status find_operands(tc_adding *a, const tc_graph *own, tc_value **ope
     tc_map *symbols = tc_map_create(arena);
     bool any = false;
     for (uint32_t i = 0; i < own->n_inputs; i++)
-        any |= (operands[i] = a->of.output ? NULL : output_named(a->graph, own->inputs[i]->name)) != NULL;
+        any |= (operands[i] = a->of.output ? NULL : tc_graph_output(a->graph, own->inputs[i]->name)) != NULL;
     if (!any && own->n_inputs > 0)
         TC_TRY(tc_added_loss_output(a->env->ctx, a->graph, &a->of, &operands[0]));
     for (uint32_t i = 0; i < own->n_inputs; i++)

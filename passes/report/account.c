@@ -142,13 +142,6 @@ static void copy_liveness(given *g, const tc_liveness *liveness, const bool *for
             account->backward = i + 1;
 }
 
-static const tc_value *output_named(const tc_graph *graph, const char *name) {
-    for (uint32_t i = 0; name && i < graph->n_outputs; i++)
-        if (strcmp(graph->outputs[i]->name, name) == 0)
-            return graph->outputs[i];
-    return NULL;
-}
-
 tc_account *tc_account_make(tc_arena *arena, const tc_graph *graph, const char *loss) {
     tc_account *account = TC_NEW(arena, tc_account);
     tc_arena *scratch = tc_arena_create();
@@ -156,7 +149,7 @@ tc_account *tc_account_make(tc_arena *arena, const tc_graph *graph, const char *
     tc_liveness liveness;
     uint32_t size;
     const tc_value *found = tc_find_loss(graph);
-    tc_ledger_make(scratch, graph, found && loss ? output_named(graph, loss) : found, &ledger);
+    tc_ledger_make(scratch, graph, found && loss ? tc_graph_output(graph, loss) : found, &ledger);
     tc_liveness_make(scratch, graph, &liveness);
     given g = given_of(arena, graph);
     account->unsized = g.instead;

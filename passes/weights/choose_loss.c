@@ -24,15 +24,8 @@ static const char *list_candidates(tc_ctx *ctx, const tc_graph *graph, bool scal
     return tc_list_typed(ctx, listed, n);
 }
 
-static tc_value *output_named(const tc_graph *graph, const char *name) {
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        if (strcmp(graph->outputs[i]->name, name) == 0)
-            return graph->outputs[i];
-    return NULL;
-}
-
 static tc_status find_named(tc_ctx *ctx, const tc_graph *graph, const char *name, tc_value **out_value) {
-    *out_value = output_named(graph, name);
+    *out_value = tc_graph_output(graph, name);
     if (*out_value)
         return TC_OK;
     tc_error(ctx, TC_USAGE, NULL, "--loss: the graph has no output named '%s'", tc_quote(ctx, name));

@@ -127,17 +127,12 @@ static const char *other_form(train_run *r, const save_form *form, const tc_mode
                : NULL;
 }
 
-static bool has_output(const tc_model *model, const char *name) {
-    const tc_value *value = tc_map_get(model->graph->names, name);
-    return value && value->n_graph_outputs > 0;
-}
-
 /* The scores go where the loss is one of them: an inference file that got its loss by --add-loss keeps its outputs. */
 static tc_status keep_predictions(train_run *r, tc_model *model) {
     tc_leave_training(model->graph, false);
     for (size_t i = 0; i < model->n_functions; i++)
         tc_leave_training(model->functions[i]->body, false);
-    if (!has_output(model, r->graph.loss) || tc_keep_predictions(model->graph))
+    if (!tc_graph_output(model->graph, r->graph.loss) || tc_keep_predictions(model->graph))
         return TC_OK;
     tc_error(r->ctx, TC_USAGE, NULL,
              "--save-inference: the model predicts nothing: beside the loss '%s' it has no output",
