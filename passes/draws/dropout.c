@@ -52,6 +52,13 @@ void tc_record_dropouts(tc_pass_env *env, const tc_model *model) {
             number_of(summary->randoms, node);
 }
 
+bool tc_drops_nothing(const tc_node *node) {
+    const tc_value *training = tc_input(node, 2);
+    const tc_tensor *mode = training ? tc_value_constant(training) : NULL;
+    return tc_node_is(node, "", "Dropout") &&
+           (!training || (mode && mode->data && mode->count == 1 && tc_tensor_get(mode, 0) == 0));
+}
+
 void tc_hint_dropout(tc_ctx *ctx) {
     tc_hint(ctx, "in PyTorch export module.train(), with training=TrainingMode.TRAINING where dynamo=False; "
                  "attn_implementation=\"eager\" keeps the dropout of attention");

@@ -8,6 +8,7 @@
 #include "classifier.h"
 #include "compiler/memory/memory.h"
 #include "compiler/shape/shape.h"
+#include "passes/draws/draws.h"
 #include "passes/torch/metadata/metadata.h"
 #include <stdlib.h>
 #include <string.h>
@@ -40,9 +41,10 @@ static bool read_ratio(const char *text, double *out) {
 
 tc_status tc_check_drops(tc_ctx *ctx, const tc_options *options) {
     double ratio;
-    if (options->restore_dropout && !tc_pipeline_has(options, "drops"))
-        return tc_error(ctx, TC_USAGE, NULL, "--restore-dropout needs the pass 'drops', which does not run here");
-    if (!options->restore_dropout || read_ratio(options->restore_dropout, &ratio))
+    if (!options->restore_dropout)
+        return TC_OK;
+    TC_TRY(tc_pipeline_need(ctx, options, "--restore-dropout", "drops", NULL));
+    if (read_ratio(options->restore_dropout, &ratio))
         return TC_OK;
     tc_error(ctx, TC_USAGE, NULL, "--restore-dropout: '%s' is no ratio between 0 and 1",
              tc_quote(ctx, options->restore_dropout));
@@ -291,11 +293,6 @@ static void put(drops *d, const place *at) {
     switch_on(d, node);
 }
 
-static bool is_off(const tc_node *node) {
-    const tc_tensor *mode = tc_input(node, 2) ? tc_value_constant(tc_input(node, 2)) : NULL;
-    return tc_node_is(node, "", "Dropout") && (!tc_input(node, 2) || (mode && tc_tensor_get_int(mode, 0) == 0));
-}
-
 static const char *list_places(const drops *d) {
     const char *text = "";
     for (size_t i = 0; i < KINDS; i++)
@@ -335,9 +332,9 @@ tc_status tc_pass_drops(tc_pass_env *env, tc_model *model) {
     if (!(option ? read_ratio(option, &d.ratio) : env->options->add_loss && tc_pipeline_has(env->options, "autodiff")))
         return TC_OK;
     TC_FOR_NODES(node, d.graph) {
-        off += is_off(node);
-        on += tc_node_is(node, "", "Dropout") && !is_off(node);
-        if (option && is_off(node))
+        off += tc_drops_nothing(node);
+        on += tc_node_is(node, "", "Dropout") && !tc_drops_nothing(node);
+        if (option && tc_drops_nothing(node))
             switch_on(&d, node);
     }
     if (!option)

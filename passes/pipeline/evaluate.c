@@ -7,6 +7,7 @@
 #include "compiler/memory/memory.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
+#include "passes/draws/draws.h"
 #include "passes/variants/variants.h"
 #include "passes/pass/pass.h"
 #include <string.h>
@@ -65,18 +66,12 @@ static const struct {
                {TC_TEMPO_DOMAIN, "DotProductAttention", keep_all_scores},
                {"", "BatchNormalization", take_running_statistics}};
 
-static bool is_idle(const tc_node *node) {
-    const tc_tensor *train = tc_input(node, 2) ? tc_value_constant(tc_input(node, 2)) : NULL;
-    return tc_node_is(node, "", "Dropout") &&
-           (!tc_input(node, 2) || (train && train->data && train->count == 1 && tc_tensor_get(train, 0) == 0));
-}
-
 void tc_leave_training(tc_graph *graph, bool idle) {
     TC_FOR_NODES_SAFE(node, graph) {
         TC_FOR_NESTED(nested, node)
             tc_leave_training(nested, idle);
         for (size_t i = 0; i < TC_COUNT(changes); i++) {
-            if (tc_node_is(node, changes[i].domain, changes[i].op) && (idle || !is_idle(node))) {
+            if (tc_node_is(node, changes[i].domain, changes[i].op) && (idle || !tc_drops_nothing(node))) {
                 changes[i].change(node);
                 break;
             }
