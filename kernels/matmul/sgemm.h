@@ -2,6 +2,7 @@
 #ifndef TK_SGEMM_H
 #define TK_SGEMM_H
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { TK_SGEMM_ROWS = 512, TK_SGEMM_COLUMNS = 384 }; /* the largest result */
@@ -21,6 +22,9 @@ bool tk_sgemm_run(float *out, const float *a, const float *b, const tk_sgemm *p)
  * MemoryDenyWriteExecute, SELinux). Tried once; without the library own loops multiply. */
 bool tk_sgemm_works(void);
 
-/* Lets the library make all the code that products may ask for, 17 MiB and 60 ms. False: there is no memory for it. */
+/* Bytes of all the code that products may ask for: it depends on the processor. */
+size_t tk_sgemm_code_bytes(void);
+
+/* Lets the library make all of that code, in 60 ms at most. False: there is no memory for it. */
 bool tk_sgemm_prepare(void);
 #endif

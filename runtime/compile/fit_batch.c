@@ -4,6 +4,7 @@
 #include "fit_batch.h"
 #include "compiler/text/marks.h"
 #include "compiler/ir/ops.h"
+#include "kernels/matmul/sgemm.h"
 #include "passes/budget/budget.h"
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -14,10 +15,10 @@
 
 #define MOST_BATCH (INT64_C(1) << 30)
 #define MOST_TRIALS 100
-/* tempo-run's libraries, in addresses: 50 MiB with a graph of one node, 17 of the code of products, and up to 8 that
- * remain after planning beside the tables; the reserve that it leaves free under its own limit (runtime/available.c:
+/* tempo-run's libraries, in addresses: 50 MiB with a graph of one node, and up to 8 that remain after planning beside
+ * the tables; the reserve that it leaves free under its own limit (runtime/available.c:
  * this, and no more than the arena); and a thread's stack, as systems have them. */
-#define LIBRARIES (UINT64_C(75) << 20)
+#define LIBRARIES (UINT64_C(58) << 20)
 #define RESERVE (UINT64_C(16) << 20)
 #define STACK (UINT64_C(8) << 20)
 
@@ -70,7 +71,7 @@ static uint64_t image_bytes(void) {
 
 static uint64_t program_bytes(int64_t threads) {
     long cores = threads > 0 ? (long)threads : sysconf(_SC_NPROCESSORS_ONLN);
-    return image_bytes() + LIBRARIES + (cores > 1 ? (uint64_t)(cores - 1) * STACK : 0);
+    return image_bytes() + LIBRARIES + tk_sgemm_code_bytes() + (cores > 1 ? (uint64_t)(cores - 1) * STACK : 0);
 }
 
 tc_need tc_measure_need(const tc_fitting *f, const tc_model *model, const tc_summary *summary,
