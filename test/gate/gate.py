@@ -25,6 +25,7 @@ import gate_trees
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEAR = 40  # seconds of processor time that a test of the gate may take
+SLOWER = 3  # times as long may a test take on another machine than where times.txt was written
 UNKNOWN = 2  # seconds for a test that was never measured
 SANITIZED = 3  # times as long takes a test under sanitizers, where nobody has measured it
 JOBS = (os.cpu_count() or 1) + 1  # tests side by side: some wait, for processes that they stop, or for the disk
@@ -185,8 +186,10 @@ def run_tree(tree, options, progress):
 
 def too_dear(tree, measured, progress):
     """Fails as style/dear where a test of the gate takes more processor time than it may."""
-    allowed = table("dear.txt")
-    over = {name: seconds for name, seconds in measured.items() if seconds > DEAR and name not in allowed}
+    allowed, elsewhere = table("dear.txt"), kept_costs(tree)
+    most = {name: max(DEAR, SLOWER * seconds) for name, seconds in elsewhere.items() if seconds <= DEAR}
+    over = {name: seconds for name, seconds in measured.items()
+            if seconds > most.get(name, DEAR) and name not in allowed}
     if over:
         progress.fail("style/dear", "\n".join(f"{name} takes {seconds:.0f} s of processor time, more than {DEAR}: make "
                                               "it cheaper, part it, or say why in test/gate/dear.txt"

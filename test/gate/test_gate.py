@@ -146,6 +146,24 @@ def shares():
     check(max(loads) < 1.1 * min(loads), f"shares differ: {loads}")
 
 
+def dear():
+    """By times.txt a/quick takes 20 s, a/known 50; a/allowed is in dear.txt."""
+    class Tree:
+        folder, slower = "build", 1
+    tables = {"times.txt": {"build:a/quick": "20", "build:a/known": "50"}, "dear.txt": {"a/allowed": "why"}}
+    said, kept, gate.table = [], gate.table, tables.get
+
+    class Progress:
+        fail = staticmethod(lambda name, why: said.append(why))
+    for measured, failing in (({"a/quick": 59, "a/new": 40, "a/allowed": 99}, []), ({"a/quick": 61}, ["a/quick"]),
+                              ({"a/known": 41, "a/new": 41}, ["a/known", "a/new"])):
+        said.clear()
+        gate.too_dear(Tree, measured, Progress)
+        found = [line.split()[0] for why in said for line in why.splitlines()]
+        check(found == failing, f"{measured}: {found} are too dear")
+    gate.table = kept
+
+
 def runs():
     """States, time limits and processor time."""
     def result(command, timeout=5):
@@ -167,5 +185,6 @@ if __name__ == "__main__":
         if gate_reach.Reach.works():
             reach(os.path.realpath(scratch))
     shares()
+    dear()
     runs()
     sys.exit(failures > 0)
