@@ -105,7 +105,7 @@ def make(kind):
 
 
 def logits(model, feeds):
-    out = model(*feeds.values())
+    out = model(**feeds)
     return next(iter(out.values())) if isinstance(out, dict) else out
 
 
@@ -139,7 +139,7 @@ def export(model, feeds, folder, exporter, kind):
         free = {n: {0: "batch", **({1: "sequence"} if t.ndim == 2 else {})} for n, t in feeds.items()}
         how = {"dynamo": False, "dynamic_axes": free, "opset_version": 17} if exporter == "ts" else \
             {"dynamo": True, "dynamic_shapes": {n: {0: "batch"} for n in feeds}, "external_data": False}
-        torch.onnx.export(model, tuple(feeds.values()), path, input_names=list(feeds), output_names=["logits"], **how)
+        torch.onnx.export(model, (), path, kwargs=feeds, input_names=list(feeds), output_names=["logits"], **how)
         return
     saved = os.path.join(folder, "saved")
     model.config.use_cache = True
@@ -292,8 +292,10 @@ def check(folder, loss, o):
         got = os.path.join(scratch, "got.npz")
         # external weights lie beside them
         train, saved = (os.path.join(folder, n) for n in ("train.onnx", "saved.onnx"))
-        # dynamo's exporter writes the names of what it folded norms into, and Tempo asks before it trains these
-        options = [f"--add-loss={loss}"] + ["--train=*.weight"] * folder.endswith(".dyn")
+        # dynamo's exporter writes the names of what it folded norms into, and Tempo asks before it trains these;
+        # TorchScript's writes a tied weight twice, which Tempo warns of
+        how = {".ts": ["--retie"], ".dyn": ["--train=*.weight"]}.get(os.path.splitext(folder)[1], [])
+        options = [f"--add-loss={loss}", *how]
         options += [f"--dim={n}" for n in ("num_channels=3", "height=32", "width=32")] * folder.endswith("vit.optimum")
         run(o.tempoc, path, "-o", train, *options)
         run(o.tempo_run, train, "--inputs", inputs, "--outputs", got)
