@@ -16,8 +16,8 @@
 #define MOST_BATCH (INT64_C(1) << 30)
 #define MOST_TRIALS 100
 /* tempo-run's libraries, in addresses: 50 MiB with a graph of one node, and up to 8 that remain after planning beside
- * the tables; the reserve that it leaves free under its own limit (runtime/available.c:
- * this, and no more than the arena); and a thread's stack, as systems have them. */
+ * the tables; the reserve that it leaves free under its own limit (runtime/available.c: this, and no more than the
+ * arena); and a thread's stack, as systems have them. */
 #define LIBRARIES (UINT64_C(58) << 20)
 #define RESERVE (UINT64_C(16) << 20)
 #define STACK (UINT64_C(8) << 20)

@@ -186,10 +186,12 @@ def run_tree(tree, options, progress):
 
 def too_dear(tree, measured, progress):
     """Fails as style/dear where a test of the gate takes more processor time than it may."""
-    allowed, elsewhere = table("dear.txt"), kept_costs(tree)
-    most = {name: max(DEAR, SLOWER * seconds) for name, seconds in elsewhere.items() if seconds <= DEAR}
-    over = {name: seconds for name, seconds in measured.items()
-            if seconds > most.get(name, DEAR) and name not in allowed}
+    allowed, elsewhere = table("dear.txt"), table("times.txt")
+
+    def most(name):
+        known = float(elsewhere.get(f"{tree.folder}:{name}", 0))
+        return max(DEAR, SLOWER * known) if known <= DEAR else DEAR
+    over = {name: seconds for name, seconds in measured.items() if seconds > most(name) and name not in allowed}
     if over:
         progress.fail("style/dear", "\n".join(f"{name} takes {seconds:.0f} s of processor time, more than {DEAR}: make "
                                               "it cheaper, part it, or say why in test/gate/dear.txt"
