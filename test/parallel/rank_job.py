@@ -24,13 +24,13 @@ class Job:
     """A command under mpirun. Whoever makes one sets `processes`: their numbers, by rank."""
 
     def __init__(self, command, environment):
-        self.output, self.processes = tempfile.TemporaryFile("w+"), {}
+        self.output, self.processes = tempfile.TemporaryFile(), {}
         self.mpirun = subprocess.Popen(command, env=environment, stdout=self.output, stderr=self.output,
                                        start_new_session=True)
 
     def text(self):
-        self.output.seek(0)
-        return self.output.read()
+        """What mpirun has written. It shares the file's position: a seek here would have it write over its own lines."""
+        return os.pread(self.output.fileno(), 1 << 20, 0).decode()
 
     def disturb(self, victim, number):
         """Sends the rank the signal. How messages may name it: it by itself, or, where it is killed, mpirun."""
