@@ -29,7 +29,7 @@ class Job:
                                        start_new_session=True)
 
     def text(self):
-        """What mpirun has written. It shares the file's position: a seek here would have it write over its own lines."""
+        """What mpirun has written. It shares the file's position: after a seek here it writes over its own lines."""
         return os.pread(self.output.fileno(), 1 << 20, 0).decode()
 
     def disturb(self, victim, number):
