@@ -425,6 +425,7 @@ TEST(mistakes) {
         {"part f(a) { Abs(b) }\n" NEGATED("f(x)"), "test.rules:1:17", "'b' is neither a parameter nor defined"},
         {"part f() { x } where !float(x)\nrule r match (x) => (y) { y = Neg(x) } replace { y = f() }",
          "test.rules:2:54", "has guards, which belong to the match"},
+        {"part f() { x } where !float(x)\nf()", "test.rules:2:1", "'part' or 'function' before 'f'"},
         {"part f(a) { Abs(a)\n" NEGATED("f(x"), "test.rules:2:59", "expected '}' before the end"},
         {"part f(a) { a, a, a, a }\nrule r match (x) => (y) { y = Neg(x) } where f(f(f(f(f(float(x)))))) replace { }",
          "test.rules:1:16", "more than 1000 texts"},
