@@ -6,8 +6,8 @@ code with at most one error, and in time; what is written computes the loss of t
 usage: check_hostile_metadata.py TEMPOC TEMPO_RUN [NAME ...]     NAME: functions below, without `check_`; default: all
 """
 import random
+import resource
 import sys
-import time
 
 import numpy as np
 import onnx
@@ -37,9 +37,10 @@ def loss_of(case, model, *flags):
 
 
 def judge(case, what, model, codes, same_loss=True, seconds=20, external=None):
-    begin = time.monotonic()
+    begin = resource.getrusage(resource.RUSAGE_CHILDREN)
     code, said = case.compile(model, external=external)
-    took = time.monotonic() - begin
+    end = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took = end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime  # of other tests beside it it knows nothing
     expect(f"{what}: exit {codes}", code in codes and said.count("error: ") == (code != 0), (code, said[:500]))
     expect("  in time", took < seconds, took)
     if code == 0 and external is None and same_loss:
