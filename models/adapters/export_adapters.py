@@ -26,6 +26,7 @@ ADAPTERS = {
     "gpt2-rslora": ("gpt2-dyn_21", {"target_modules": ["c_attn", "c_proj"], "use_rslora": True,
                                     "fan_in_fan_out": True}),
     "bertcls-dora": ("bertcls-dyn_21", {"target_modules": ["query", "dense"], "use_dora": True}),
+    "bertcls-saved": ("bertcls-dyn_21", {"target_modules": ["query"], "modules_to_save": ["classifier"]}),
 }
 ATTENTION = {"llama-dyn_21": ["q_proj", "v_proj"], "gpt2-dyn_21": ["c_attn"], "bert-ts_14": ["query", "value"]}
 for BASE, MODULES in ATTENTION.items():
@@ -38,7 +39,8 @@ UPDATES, RATE, DECAY = 96, 1e-3, 0.01
 
 def name_of(key):
     """As in PEFT's file."""
-    return key.removeprefix("base_model.model.").replace(".default.", ".").replace("vector.weight", "vector")
+    return key.removeprefix("base_model.model.").replace(".default.", ".").replace("vector.weight", "vector").replace(
+        "modules_to_save.", "")
 
 
 def trained(task, feeds, parameters):
@@ -67,6 +69,8 @@ def make(name, out_dir):
         for key, p in model.named_parameters():
             if "lora_B" in key:
                 p.normal_(std=0.05)
+            if "modules_to_save" in key:
+                p.add_(0.1 * torch.randn_like(p))
             if "magnitude" in key:
                 p.mul_(1 + 0.1 * torch.randn_like(p))
     model.save_pretrained(folder)

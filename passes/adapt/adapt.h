@@ -25,11 +25,17 @@ typedef struct tc_adapter_part {
     const tc_tensor *a, *b, *magnitude; /* [rank, in], [out, rank], [out]; magnitude NULL: no DoRA */
     double alpha;                       /* alpha_pattern may set it for a module alone */
 } tc_adapter_part;
+typedef struct tc_adapter_saved {
+    const char *name; /* of a parameter of modules_to_save: "score.weight" */
+    const tc_tensor *tensor;
+} tc_adapter_saved;
 typedef struct tc_adapter {
     const char *path;
     tc_lora settings; /* for all parts, but for rank, which a part's tensors show, and alpha */
     const tc_adapter_part *parts;
     size_t n;
+    const tc_adapter_saved *saved; /* weights that are trained whole */
+    size_t n_saved;
 } tc_adapter;
 
 /* A weight that has an adapter, by names of the graph: an initializer is called "<module>.lora_A.weight",

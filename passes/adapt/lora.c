@@ -79,13 +79,6 @@ static void fill_norms(job *j, const tc_product *p, const tc_tensor *to) {
     }
 }
 
-static tc_tensor *converted(tc_model *model, const tc_tensor *from, tc_dtype dtype) {
-    tc_tensor *to = tc_tensor_create(model, dtype, from->rank, from->dims, NULL);
-    for (uint64_t i = 0; i < to->count; i++)
-        tc_element_set(dtype, (void *)(uintptr_t)to->data, i, tc_tensor_get(from, i));
-    return to;
-}
-
 /* --- placing ---------------------------------------------------------------------------------- */
 static tc_status add_weight(job *j, const placed *at, const char *end, tc_tensor *tensor, tc_value **out_value) {
     const char *name = tc_arena_printf(j->env->ctx->arena, "%s.%s", at->module, end);
@@ -109,15 +102,16 @@ static tc_status make_weights(job *j, placed *at, const tc_adapter_part *part) {
     const int64_t a_dims[] = {at->lora.rank, p->in}, b_dims[] = {p->out, at->lora.rank};
     const char *stream = tc_arena_printf(j->scratch, "%s.lora_A.weight", at->module);
     tc_tensor *a =
-        part ? converted(model, part->a, dtype)
+        part ? tc_adapter_tensor(model, part->a, dtype, false)
              : tc_uniform_weight(model, dtype, 2, a_dims, 1 / sqrt((double)p->in), j->env->options->init_seed, stream);
-    tc_tensor *b = part ? converted(model, part->b, dtype) : tc_tensor_create(model, dtype, 2, b_dims, NULL);
+    tc_tensor *b =
+        part ? tc_adapter_tensor(model, part->b, dtype, false) : tc_tensor_create(model, dtype, 2, b_dims, NULL);
     TC_TRY(add_weight(j, at, "lora_A.weight", a, &at->weights.a));
     TC_TRY(add_weight(j, at, "lora_B.weight", b, &at->weights.b));
     if (!at->lora.dora)
         return TC_OK;
-    tc_tensor *magnitude =
-        part ? converted(model, part->magnitude, dtype) : tc_tensor_create(model, dtype, 1, &p->out, NULL);
+    tc_tensor *magnitude = part ? tc_adapter_tensor(model, part->magnitude, dtype, false)
+                                : tc_tensor_create(model, dtype, 1, &p->out, NULL);
     if (!part)
         fill_norms(j, p, magnitude);
     return add_weight(j, at, "lora_magnitude_vector", magnitude, &at->weights.magnitude);
@@ -284,18 +278,10 @@ static tc_status place_asked(job *j) {
 }
 
 /* --- --lora-from ------------------------------------------------------------------------------ */
-/* "m.layers.0.q" ends with ".layers.0.q": one of the two was wrapped, or taken out of a larger module. */
-static bool ends_alike(const char *a, const char *b) {
-    size_t n = strlen(a), m = strlen(b);
-    const char *longer = n > m ? a : b, *shorter = n > m ? b : a;
-    size_t more = n > m ? n - m : m - n;
-    return more > 0 && longer[more - 1] == '.' && strcmp(longer + more, shorter) == 0;
-}
-
 static bool is_module(const tc_product *p, const char *module, bool exactly) {
     if (exactly)
         return strcmp(p->module, module) == 0 || strcmp(p->own_module, module) == 0;
-    return ends_alike(p->module, module);
+    return tc_ends_alike(p->module, module);
 }
 
 static tc_status check_part(job *j, const tc_adapter_part *part, const tc_product *p) {
@@ -381,6 +367,7 @@ static tc_status place_all(job *j) {
         tc_hint(j->env->ctx, "give the file that was compiled, or leave --lora out");
         return TC_BAD_INPUT;
     }
+    TC_TRY(tc_put_saved_modules(j->env, j->graph));
     j->n = tc_find_products(j->env, j->scratch, j->graph, &j->products);
     j->env->summary->adapted = TC_NEW_ARRAY(j->env->ctx->arena, tc_adapted, j->n + 1);
     if (options->n_lora)

@@ -1,4 +1,4 @@
-/* lora_nodes.h: the nodes of an adapter, beside its product. */
+/* lora_nodes.h: the nodes of an adapter beside its product, and the weights that its file has. */
 #ifndef TC_LORA_NODES_H
 #define TC_LORA_NODES_H
 #include "adapt.h"
@@ -15,4 +15,13 @@ tc_dtype tc_lora_dtype(const tc_product *product);
 /* Puts the nodes after the product and its bias: the result keeps name and readers. An error leaves the graph without
  * that result. */
 tc_status tc_lora_insert(tc_pass_env *env, const tc_product *product, const tc_lora *lora, const tc_lora_weights *w);
+
+/* "m.layers.0.q" ends with ".layers.0.q": one of the two was wrapped, or taken out of a larger module. saved_modules.c
+ */
+bool tc_ends_alike(const char *a, const char *b);
+/* A copy in the model, in another type; of rank 2 it may be transposed. */
+tc_tensor *tc_adapter_tensor(tc_model *model, const tc_tensor *from, tc_dtype dtype, bool transposed);
+/* Gives weights of the graph the elements that env->options->adapter (NULL: none) has saved, and records them as made
+ * to be trained. TC_BAD_INPUT, with a message, where there is no such weight, or one of another shape. */
+tc_status tc_put_saved_modules(tc_pass_env *env, tc_graph *graph);
 #endif

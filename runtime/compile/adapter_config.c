@@ -19,6 +19,8 @@ typedef struct config {
     bool dora, rslora;
     pattern *alphas;
     size_t n_alphas, cap_alphas;
+    const char **saved; /* modules_to_save */
+    size_t n_saved, cap_saved;
 } config;
 
 static tc_status refuse(config *c, const char *entry, const char *value) {
@@ -47,6 +49,19 @@ static tc_status read_alphas(config *c, void *unused) {
         c->alphas = tc_arena_grow(c->ctx->arena, c->alphas, sizeof p, &c->cap_alphas, c->n_alphas + 1);
         c->alphas[c->n_alphas++] = p;
         TC_TRY(rt_json_next(&c->json, '}', &more));
+    }
+    return TC_OK;
+}
+
+static tc_status read_saved(config *c, void *unused) {
+    (void)unused;
+    if (rt_json_accept_nothing(&c->json))
+        return TC_OK;
+    TC_TRY(rt_json_expect(&c->json, '['));
+    for (bool more = !rt_json_accept(&c->json, ']'); more;) {
+        c->saved = tc_arena_grow(c->ctx->arena, c->saved, sizeof *c->saved, &c->cap_saved, c->n_saved + 1);
+        TC_TRY(read_string(c, &c->saved[c->n_saved++]));
+        TC_TRY(rt_json_next(&c->json, ']', &more));
     }
     return TC_OK;
 }
@@ -84,13 +99,14 @@ static const struct {
     {"use_dora", read_bool, offsetof(config, dora)},
     {"use_rslora", read_bool, offsetof(config, rslora)},
     {"alpha_pattern", read_alphas, 0},
+    {"modules_to_save", read_saved, 0},
     {"init_lora_weights", read_first_values, 0},
 };
 
 static const char *const refused[] = {
-    "modules_to_save",   "lora_bias",   "trainable_token_indices", "layer_replication",
-    "target_parameters", "use_qalora",  "alora_invocation_tokens", "use_bdlora",
-    "arrow_config",      "kasa_config", "velora_config",           "monteclora_config",
+    "lora_bias",   "trainable_token_indices", "layer_replication", "target_parameters",
+    "use_qalora",  "alora_invocation_tokens", "use_bdlora",        "arrow_config",
+    "kasa_config", "velora_config",           "monteclora_config",
 };
 
 static tc_status read_entry(config *c, const char *name) {
@@ -168,7 +184,30 @@ static tc_status set_alphas(config *c, tc_adapter_part *parts, size_t n) {
     return TC_OK;
 }
 
-tc_status tc_adapter_config(tc_ctx *ctx, const char *path, tc_lora *out_lora, tc_adapter_part *parts, size_t n) {
+/* "head" is a module of "head.weight" and "m.head.dense.bias". */
+static bool is_in(const char *name, const char *module) {
+    const size_t n = strlen(module);
+    for (const char *at = strstr(name, module); at; at = strstr(at + 1, module))
+        if (at[n] == '.' && (at == name || at[-1] == '.'))
+            return true;
+    return false;
+}
+
+static tc_status check_saved(const config *c, const tc_adapter *adapter) {
+    for (size_t i = 0; i < adapter->n_saved; i++) {
+        bool found = false;
+        for (size_t k = 0; k < c->n_saved; k++)
+            found = found || is_in(adapter->saved[i].name, c->saved[k]);
+        if (!found)
+            return tc_adapter_refuse(c->ctx, adapter->saved[i].tensor);
+    }
+    if (c->n_saved > 0 && adapter->n_saved == 0)
+        return tc_error(c->ctx, TC_BAD_INPUT, NULL, "no tensor is of \"modules_to_save\": %s",
+                        tc_quote_list(c->ctx, c->saved, c->n_saved));
+    return TC_OK;
+}
+
+tc_status tc_adapter_config(tc_ctx *ctx, const char *path, tc_adapter *adapter, tc_adapter_part *parts) {
     const char *before = ctx->file;
     tc_file file;
     tc_held held;
@@ -185,8 +224,9 @@ tc_status tc_adapter_config(tc_ctx *ctx, const char *path, tc_lora *out_lora, tc
     tc_file_close(&file);
     TC_TRY(status);
     TC_TRY(check(&c));
-    TC_TRY(set_alphas(&c, parts, n));
-    *out_lora = (tc_lora){(int64_t)c.rank, c.alpha, c.dropout, c.dora, c.rslora, NULL};
+    TC_TRY(set_alphas(&c, parts, adapter->n));
     ctx->file = before;
+    TC_TRY(check_saved(&c, adapter));
+    adapter->settings = (tc_lora){(int64_t)c.rank, c.alpha, c.dropout, c.dora, c.rslora, NULL};
     return TC_OK;
 }

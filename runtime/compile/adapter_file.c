@@ -10,7 +10,17 @@ typedef struct reader {
     tc_adapter_part *parts;
     size_t n, cap;
     tc_map *by_module; /* -> index + 1 */
+    tc_adapter_saved *saved;
+    size_t n_saved, cap_saved;
 } reader;
+
+tc_status tc_adapter_refuse(tc_ctx *ctx, const tc_tensor *t) {
+    tc_error(ctx, TC_UNSUPPORTED, NULL, "tensor '%s' is no lora_A, lora_B or lora_magnitude_vector of a module",
+             tc_quote(ctx, t->name));
+    tc_hint(ctx,
+            "adapters of LoRA, rsLoRA and DoRA beside products are trained, and modules_to_save of PEFT's folders");
+    return TC_UNSUPPORTED;
+}
 
 static tc_status bad(reader *r, tc_status status, const tc_tensor *t, const char *what) {
     return tc_error(r->ctx, status, NULL, "tensor '%s' %s", tc_quote(r->ctx, t->name), what);
@@ -35,10 +45,14 @@ static bool is_end(const char *end, bool may_lack_weight) {
     return may_lack_weight && !dot && (*end == '.' || !*end);
 }
 
+static const char *without_prefix(const char *name) {
+    const size_t n = strlen(TC_ADAPTER_PREFIX);
+    return name + (strncmp(name, TC_ADAPTER_PREFIX, n) == 0 ? n : 0);
+}
+
 /* The last mark in the name counts. */
 static bool read_name(reader *r, const char *name, size_t *out_role, const char **out_module) {
-    const size_t n = strlen(TC_ADAPTER_PREFIX);
-    name += strncmp(name, TC_ADAPTER_PREFIX, n) == 0 ? n : 0;
+    name = without_prefix(name);
     for (size_t i = 0; i < TC_COUNT(roles); i++) {
         const char *found = NULL;
         for (const char *at = strstr(name, roles[i].mark); at; at = strstr(at + 1, roles[i].mark))
@@ -50,6 +64,14 @@ static bool read_name(reader *r, const char *name, size_t *out_role, const char 
         return true;
     }
     return false;
+}
+
+/* "head.weight", or in a state_dict "head.modules_to_save.NAME.weight" -> "head.weight" */
+static const char *saved_name(reader *r, const char *name) {
+    static const char mark[] = ".modules_to_save.";
+    name = without_prefix(name);
+    const char *at = strstr(name, mark), *end = at ? strchr(at + strlen(mark), '.') : NULL;
+    return end ? tc_arena_printf(r->ctx->arena, "%.*s%s", (int)(at - name), name, end) : name;
 }
 
 /* --- parts ------------------------------------------------------------------------------------ */
@@ -68,9 +90,9 @@ static tc_status take(reader *r, const tc_tensor *t) {
     size_t role;
     const char *module;
     if (!read_name(r, t->name, &role, &module)) {
-        bad(r, TC_UNSUPPORTED, t, "is no lora_A, lora_B or lora_magnitude_vector of a module");
-        tc_hint(r->ctx, "adapters of LoRA, rsLoRA and DoRA beside products are trained, and nothing else");
-        return TC_UNSUPPORTED;
+        r->saved = tc_arena_grow(r->ctx->arena, r->saved, sizeof *r->saved, &r->cap_saved, r->n_saved + 1);
+        r->saved[r->n_saved++] = (tc_adapter_saved){saved_name(r, t->name), t};
+        return tc_dtype_is_float(t->dtype) ? TC_OK : tc_adapter_refuse(r->ctx, t);
     }
     if (t->rank != roles[role].rank || !tc_dtype_is_float(t->dtype))
         return bad(r, TC_UNSUPPORTED, t,
@@ -109,7 +131,9 @@ static tc_status read_parts(tc_ctx *ctx, const rt_weights *weights, tc_adapter *
         TC_TRY(check_part(&r, &r.parts[i]));
     adapter->parts = *out = r.parts;
     adapter->n = r.n;
-    return r.n > 0 ? TC_OK : tc_error(ctx, TC_BAD_INPUT, NULL, "it has no tensors");
+    adapter->saved = r.saved;
+    adapter->n_saved = r.n_saved;
+    return r.n > 0 ? TC_OK : tc_error(ctx, TC_BAD_INPUT, NULL, "it has no adapter of a module");
 }
 
 /* --- settings --------------------------------------------------------------------------------- */
@@ -141,6 +165,8 @@ static tc_status ask_settings(tc_ctx *ctx, tc_options *options, tc_adapter *adap
                             tc_quote(ctx, options->lora[0]), tc_quote(ctx, parts[i].module), parts[i].a->dims[0]);
     }
     options->n_lora = 0;
+    if (adapter->n_saved)
+        return tc_adapter_refuse(ctx, adapter->saved[0].tensor);
     return TC_OK;
 }
 
@@ -159,8 +185,7 @@ static tc_status open_file(tc_ctx *ctx, tc_options *options, tc_adapter *adapter
     ctx->file = tensors;
     TC_TRY(read_parts(ctx, weights, adapter, &parts));
     if (is_folder)
-        TC_TRY(tc_adapter_config(ctx, tc_arena_printf(ctx->arena, "%s/" TC_ADAPTER_CONFIG, path), &adapter->settings,
-                                 parts, adapter->n));
+        TC_TRY(tc_adapter_config(ctx, tc_arena_printf(ctx->arena, "%s/" TC_ADAPTER_CONFIG, path), adapter, parts));
     else
         TC_TRY(ask_settings(ctx, options, adapter, parts));
     TC_TRY(check_dora(ctx, adapter));

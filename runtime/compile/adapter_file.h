@@ -22,6 +22,9 @@ typedef struct tc_adapter_file {
 tc_status tc_adapter_open(tc_ctx *ctx, tc_options *options, tc_adapter_file *out);
 void tc_adapter_close(tc_adapter_file *file); /* of one that was not read, too */
 
-/* The settings in PEFT's adapter_config.json, and the alpha of each part, whose modules are known. adapter_config.c */
-tc_status tc_adapter_config(tc_ctx *ctx, const char *path, tc_lora *out_lora, tc_adapter_part *parts, size_t n);
+/* The settings in PEFT's adapter_config.json, and the alpha of each part, whose modules are known. Each saved weight is
+ * of a module of "modules_to_save", or is refused. adapter_config.c */
+tc_status tc_adapter_config(tc_ctx *ctx, const char *path, tc_adapter *adapter, tc_adapter_part *parts);
+/* TC_UNSUPPORTED: the tensor belongs to no adapter that is trained here. */
+tc_status tc_adapter_refuse(tc_ctx *ctx, const tc_tensor *tensor);
 #endif

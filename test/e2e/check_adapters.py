@@ -13,12 +13,12 @@ import numpy as np
 import onnxruntime
 
 import safetensors_file
-from compare import load, worst
+from compare import load, session, worst
 from programs import check, finish, json_of, path, run, told, write
 from tolerances import GRADIENT
 
 TEMPOC, TEMPO_RUN, MODELS = sys.argv[1:4]
-KINDS = ["llama-lora", "gpt2-rslora", "bertcls-dora"]
+KINDS = ["llama-lora", "gpt2-rslora", "bertcls-dora", "bertcls-saved"]
 BAD, UNSUPPORTED, USAGE = 2, 3, 64
 
 
@@ -53,7 +53,7 @@ def gradients(kind, *options):
     folder = os.path.join(MODELS, base)
     run(TEMPOC, os.path.join(folder, "model.onnx"), "-q", "-o", path("train.onnx"), *options)
     run(TEMPO_RUN, path("train.onnx"), "--inputs", os.path.join(folder, "inputs.npz"), "--outputs", path("got.npz"))
-    got = load(path("got.npz"))
+    got = {name.removeprefix("m."): a for name, a in load(path("got.npz")).items()}
     check(len(got) == len(expected), kind, sorted(got), sorted(expected))
     error, name = worst(got, expected)
     check(error <= GRADIENT / 10, f"{kind} {options}: {error} of {name}")
@@ -88,6 +88,14 @@ gradients("bertcls-dora", "--lora-from", change(
 gradients("llama-lora", "--lora-from", change(
     "llama-lora", {"alpha_pattern": {"down_pro.": 16, r"layers\.1\.self_attn\.v_proj": 3, ".*v_proj": 8}}))
 
+gradients("bertcls-saved", "--lora-from", change("bertcls-saved", {"modules_to_save": ["score", "classifier"]}, rename=(
+    lambda k: k.replace("classifier.", "classifier.modules_to_save.default."))))
+BASE, EXPECTED = expected_of("bertcls-saved")
+run(TEMPOC, os.path.join(MODELS, BASE, "model.onnx"), "-q", "--lora-from", folder_of("bertcls-saved"), "--merge", "-o",
+    path("merged.onnx"))
+SCORED = session(path("merged.onnx")).run(["loss"], load(os.path.join(MODELS, BASE, "inputs.npz")))[0]
+check(abs(SCORED - EXPECTED["loss"]) <= 1e-5, f"merged: {SCORED}, not {EXPECTED['loss']}")
+
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
 def refuse(kind, code, *says, options=(), **how):
@@ -98,7 +106,7 @@ def refuse(kind, code, *says, options=(), **how):
 KIND = "llama-lora"
 TENSORS = tensors_of(KIND)
 FIRST = next(k for k in TENSORS if k.endswith("lora_A.weight"))
-for entry, value in {"bias": "all", "peft_type": "IA3", "modules_to_save": ["lm_head"], "lora_bias": True,
+for entry, value in {"bias": "all", "peft_type": "IA3", "lora_bias": True,
                      "target_parameters": ["mlp.w"], "layer_replication": [[0, 2]], "use_qalora": True}.items():
     refuse(KIND, UNSUPPORTED, f'"{entry}"', "are not trained here", config={entry: value})
 refuse(KIND, UNSUPPORTED, '"pissa", which changes the base', "path_initial_model",
@@ -118,6 +126,13 @@ refuse(KIND, BAD, "has a second name", tensors={**TENSORS, FIRST.replace("A.w", 
 refuse(KIND, BAD, "expected [rank, in] and [out, rank]", tensors={**TENSORS, FIRST: TENSORS[FIRST].T.copy()})
 refuse(KIND, UNSUPPORTED, "is no lora_A", tensors={**TENSORS, "x.prompt_embeddings": TENSORS[FIRST]})
 refuse(KIND, UNSUPPORTED, "of rank 4: expected floats of rank 2", tensors={FIRST: TENSORS[FIRST][..., None, None]})
+SAVED, WEIGHT = tensors_of("bertcls-saved"), "base_model.model.classifier.weight"
+refuse("bertcls-saved", UNSUPPORTED, "'base_model.model.classifier.", "is no lora_A", config={"modules_to_save": None})
+refuse("bertcls-saved", BAD, "has a trained classifier.weight, and it is float[2,32] there and float[3,32] in the file",
+       "--head=N", tensors={**SAVED, WEIGHT: SAVED[WEIGHT][:2].copy()})
+refuse("bertcls-saved", BAD, "classifier.wait, and the file has no such weight", "m.classifier.weight",
+       rename=lambda k: k.replace("classifier.weight", "classifier.wait"))
+refuse(KIND, BAD, 'no tensor is of "modules_to_save": lm_head', config={"modules_to_save": ["lm_head"]})
 refuse(KIND, BAD, "no such product", rename=lambda k: k.replace("q_proj", "qq_proj"))
 refuse(KIND, USAGE, "exclude each other", options=["--lora=8"])
 refuse(KIND, 5, "adapter_model.safetensors", file=path("nothing"))
