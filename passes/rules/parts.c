@@ -119,7 +119,7 @@ tc_status rule_expand(parser *p, bool *out_entered) {
     for (size_t i = 0; p->use && i < p->use->part->n_params; i++)
         if (!strcmp(p->use->part->params[i], p->tok.text))
             return enter(p, &p->use->args[i], p->use->in);
-    rule_part *part = p->rule && p->parts && tc_lexer_is(&p->lx, '(') ? tc_map_get(p->parts, p->tok.text) : NULL;
+    rule_part *part = p->rule && tc_lexer_is(&p->lx, '(') ? tc_map_get(p->parts, p->tok.text) : NULL;
     *out_entered = part != NULL;
     return part ? use_part(p, part) : TC_OK;
 }
