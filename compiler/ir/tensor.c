@@ -267,6 +267,17 @@ tc_tensor *tc_tensor_scalar(tc_model *model, tc_dtype dtype, double value) {
     return tc_tensor_create(model, dtype, 0, NULL, bytes);
 }
 
+tc_tensor *tc_tensor_transposed(tc_model *model, const tc_tensor *tensor) {
+    int64_t dims[] = {tensor->dims[1], tensor->dims[0]};
+    tc_tensor *result = tc_tensor_create(model, tensor->dtype, 2, dims, NULL);
+    const char *from = tc_tensor_peek(model, tensor);
+    size_t bytes = tc_dtype_bits(tensor->dtype) / 8, rows = (size_t)dims[1], columns = (size_t)dims[0];
+    for (size_t i = 0; i < rows; i++)
+        for (size_t k = 0; k < columns; k++)
+            memcpy((char *)(uintptr_t)result->data + (k * rows + i) * bytes, from + (i * columns + k) * bytes, bytes);
+    return result;
+}
+
 double tc_tensor_get(const tc_tensor *tensor, uint64_t index) {
     const unsigned char *data = tensor->data;
     TC_ASSERT(data && index < tensor->count);

@@ -129,13 +129,9 @@ static const char *name_by_bias(const naming *n, const tc_product *p) {
 
 static void name_product(const naming *n, tc_product *p) {
     tc_arena *arena = n->env->ctx->arena;
-    const tc_torch_name *recorded = tc_torch_name_of(n->env->summary, p->weight->name);
     tc_torch_name found;
     const char *name = name_of_use(n, p);
-    if (!name && recorded)
-        name = recorded->name;
-    else if (!name && (tc_script_name(arena, p->weight, &found) ||
-                       tc_torch_kept_name(arena, n->graph->model, p->weight->name, &found)))
+    if (!name && tc_torch_find_name(arena, n->env->summary, p->weight, &found))
         name = found.name;
     name = name ? name : name_by_bias(n, p);
     name = name ? name : p->weight->name;

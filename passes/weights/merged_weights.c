@@ -69,17 +69,6 @@ static void set_kind(const tc_tied *t, const merged *m, const tc_use_group *grou
     copy->learned = tc_request_of(t->env, copy->name) == TC_REQUEST_TRAIN ? TC_LEARNED_YES : group->learned;
 }
 
-static tc_tensor *transposed(const tc_tied *t, const tc_tensor *tensor) {
-    int64_t dims[] = {tensor->dims[1], tensor->dims[0]};
-    tc_tensor *result = tc_tensor_create(t->graph->model, tensor->dtype, 2, dims, NULL);
-    const char *from = tc_tensor_peek(t->graph->model, tensor);
-    size_t bytes = tc_dtype_bits(tensor->dtype) / 8, rows = (size_t)dims[1], columns = (size_t)dims[0];
-    for (size_t i = 0; i < rows; i++)
-        for (size_t k = 0; k < columns; k++)
-            memcpy((char *)(uintptr_t)result->data + (k * rows + i) * bytes, from + (i * columns + k) * bytes, bytes);
-    return result;
-}
-
 /* The replacement of the stored initializer: the copy, or its transpose. */
 static tc_value *in_layout(const tc_tied *t, const merged *m, const tc_use_group *group, tc_value *copy) {
     if (!is_turned_back(t, m, group))
@@ -107,7 +96,7 @@ static const char *give_copy(tc_tied *t, const merged *m, const tc_use_group *gr
     } else {
         tc_map *made = tc_map_create(t->scratch);
         if (is_turned_back(t, m, group))
-            copy = transposed(t, m->value->init);
+            copy = tc_tensor_transposed(t->graph->model, m->value->init);
         value = tc_constant(t->graph, name_of_copy(t, m, group), copy);
         tc_value *stored = in_layout(t, m, group, value);
         for (size_t i = 0; i < group->n; i++)

@@ -144,6 +144,15 @@ bool tc_torch_kept_name(tc_arena *arena, const tc_model *model, const char *init
     return true;
 }
 
+bool tc_torch_find_name(tc_arena *arena, const tc_summary *summary, const tc_value *initializer,
+                        tc_torch_name *out_name) {
+    const tc_torch_name *recorded = tc_torch_name_of(summary, initializer->name);
+    if (recorded)
+        *out_name = *recorded;
+    return recorded || tc_script_name(arena, initializer, out_name) ||
+           tc_torch_kept_name(arena, initializer->graph->model, initializer->name, out_name);
+}
+
 const char *tc_torch_name_or_own(const tc_summary *summary, const char *initializer) {
     const tc_torch_name *name = tc_torch_name_of(summary, initializer);
     return name ? name->name : initializer;

@@ -42,6 +42,9 @@ bool tc_torch_kept_name(tc_arena *arena, const tc_model *model, const char *init
 /* The parameter of an initializer whose name PyTorch's older exporter made up, from the node that reads it; false:
  * the node does not show it. The name is in `arena`. script_names.c */
 bool tc_script_name(tc_arena *arena, const tc_value *initializer, tc_torch_name *out_name);
+/* The parameter of an initializer by any of these three: what passes recorded, its reader, the metadata. */
+bool tc_torch_find_name(tc_arena *arena, const tc_summary *summary, const tc_value *initializer,
+                        tc_torch_name *out_name);
 /* The module of a node of PyTorch's older exporter, from the path that is its name: "bert.encoder.layer.0"; "": its
  * name is no path of modules. script_names.c */
 const char *tc_script_module(tc_arena *arena, const tc_node *node);
