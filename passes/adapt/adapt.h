@@ -49,6 +49,11 @@ typedef struct tc_adapted {
     tc_lora lora;                  /* its settings; glob NULL */
 } tc_adapted;
 
+/* Gives the graph's weight of that name the elements that the adapter has saved; `summary`: of a compilation of the
+ * graph's model. TC_BAD_INPUT where there is no such weight, or one of another shape. saved_modules.c */
+tc_status tc_put_saved(tc_ctx *ctx, const tc_summary *summary, const tc_adapter *adapter, const tc_adapter_saved *saved,
+                       tc_graph *graph, tc_value **out_value);
+
 /* TC_UNSUPPORTED where a weight cannot take its adapter: another node than a product reads it, or two modules have it.
  */
 tc_status tc_check_merge(tc_ctx *ctx, const tc_model *model, const tc_adapted *adapted, size_t n);

@@ -102,16 +102,15 @@ static tc_status make_weights(job *j, placed *at, const tc_adapter_part *part) {
     const int64_t a_dims[] = {at->lora.rank, p->in}, b_dims[] = {p->out, at->lora.rank};
     const char *stream = tc_arena_printf(j->scratch, "%s.lora_A.weight", at->module);
     tc_tensor *a =
-        part ? tc_adapter_tensor(model, part->a, dtype, false)
+        part ? tc_adapter_tensor(model, part->a, dtype)
              : tc_uniform_weight(model, dtype, 2, a_dims, 1 / sqrt((double)p->in), j->env->options->init_seed, stream);
-    tc_tensor *b =
-        part ? tc_adapter_tensor(model, part->b, dtype, false) : tc_tensor_create(model, dtype, 2, b_dims, NULL);
+    tc_tensor *b = part ? tc_adapter_tensor(model, part->b, dtype) : tc_tensor_create(model, dtype, 2, b_dims, NULL);
     TC_TRY(add_weight(j, at, "lora_A.weight", a, &at->weights.a));
     TC_TRY(add_weight(j, at, "lora_B.weight", b, &at->weights.b));
     if (!at->lora.dora)
         return TC_OK;
-    tc_tensor *magnitude = part ? tc_adapter_tensor(model, part->magnitude, dtype, false)
-                                : tc_tensor_create(model, dtype, 1, &p->out, NULL);
+    tc_tensor *magnitude =
+        part ? tc_adapter_tensor(model, part->magnitude, dtype) : tc_tensor_create(model, dtype, 1, &p->out, NULL);
     if (!part)
         fill_norms(j, p, magnitude);
     return add_weight(j, at, "lora_magnitude_vector", magnitude, &at->weights.magnitude);

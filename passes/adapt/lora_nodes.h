@@ -19,9 +19,9 @@ tc_status tc_lora_insert(tc_pass_env *env, const tc_product *product, const tc_l
 /* "m.layers.0.q" ends with ".layers.0.q": one of the two was wrapped, or taken out of a larger module. saved_modules.c
  */
 bool tc_ends_alike(const char *a, const char *b);
-/* A copy in the model, in another type; of rank 2 it may be transposed. */
-tc_tensor *tc_adapter_tensor(tc_model *model, const tc_tensor *from, tc_dtype dtype, bool transposed);
-/* Gives weights of the graph the elements that env->options->adapter (NULL: none) has saved, and records them as made
- * to be trained. TC_BAD_INPUT, with a message, where there is no such weight, or one of another shape. */
+/* A copy in the model, in another type. */
+tc_tensor *tc_adapter_tensor(tc_model *model, const tc_tensor *from, tc_dtype dtype);
+/* tc_put_saved for all weights that env->options->adapter (NULL: none) has saved; they are recorded as made to be
+ * trained. */
 tc_status tc_put_saved_modules(tc_pass_env *env, tc_graph *graph);
 #endif

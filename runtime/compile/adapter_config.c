@@ -187,7 +187,7 @@ static tc_status set_alphas(config *c, tc_adapter_part *parts, size_t n) {
 /* "head" is a module of "head.weight" and "m.head.dense.bias". */
 static bool is_in(const char *name, const char *module) {
     const size_t n = strlen(module);
-    for (const char *at = strstr(name, module); at; at = strstr(at + 1, module))
+    for (const char *at = n ? strstr(name, module) : NULL; at; at = strstr(at + 1, module))
         if (at[n] == '.' && (at == name || at[-1] == '.'))
             return true;
     return false;

@@ -331,33 +331,15 @@ static const tc_tensor *initializer(const tc_model *model, const char *name) {
     return value ? value->init : NULL;
 }
 
-/* Weights that the adapter's file has whole: each is an initializer of the model as read. */
-static tc_status put_saved_modules(const run *r, tc_model *model, const tc_compiled *beside) {
-    size_t n = 0;
-    for (uint32_t i = 0; i < model->graph->n_initializers && beside->summary.made; i++) {
-        tc_value *value = model->graph->initializers[i];
-        const tc_tensor *made =
-            tc_map_get(beside->summary.made, value->name) ? initializer(beside->model, value->name) : NULL;
-        if (!made || made->count != value->init->count)
-            continue;
-        value->init = made;
-        n++;
-    }
-    if (n == r->c.options.adapter->n_saved)
-        return TC_OK;
-    tc_error(r->ctx, TC_UNSUPPORTED, NULL,
-             "--merge: passes change the file before they find the adapter's modules_to_save");
-    tc_hint(r->ctx, "leave --head out, or leave --merge out: then the adapter stays beside the weights");
-    return TC_UNSUPPORTED;
-}
-
 /* The model as read, with the adapters of the other one, in which they stand beside their weights. */
 static tc_status write_merged(const run *r, const tc_compiled *beside) {
     tc_model *model;
     TC_TRY(tc_source_read(r->ctx, &r->source, &model));
     tc_status status = tc_check_merge(r->ctx, model, beside->summary.adapted, beside->summary.n_adapted);
-    if (status == TC_OK)
-        status = put_saved_modules(r, model, beside);
+    const tc_adapter *adapter = r->c.options.adapter;
+    tc_value *value;
+    for (size_t i = 0; status == TC_OK && i < adapter->n_saved; i++)
+        status = tc_put_saved(r->ctx, &beside->summary, adapter, &adapter->saved[i], model->graph, &value);
     for (size_t i = 0; status == TC_OK && i < beside->summary.n_adapted; i++) {
         const tc_adapted *a = &beside->summary.adapted[i];
         const tc_lora_tensors tensors = {initializer(beside->model, a->a), initializer(beside->model, a->b),

@@ -132,6 +132,9 @@ refuse("bertcls-saved", BAD, "has a trained classifier.weight, and it is float[2
        "--head=N", tensors={**SAVED, WEIGHT: SAVED[WEIGHT][:2].copy()})
 refuse("bertcls-saved", BAD, "classifier.wait, and the file has no such weight", "m.classifier.weight",
        rename=lambda k: k.replace("classifier.weight", "classifier.wait"))
+refuse("bertcls-saved", UNSUPPORTED, "is no lora_A", config={"modules_to_save": ["", "assifier"]})
+refuse("bertcls-saved", BAD, "classifier.weight, which is the same weight", "that counts alone", tensors={
+    **SAVED, WEIGHT.replace(".classifier", ".m.classifier"): SAVED[WEIGHT]})
 refuse(KIND, BAD, 'no tensor is of "modules_to_save": lm_head', config={"modules_to_save": ["lm_head"]})
 refuse(KIND, BAD, "no such product", rename=lambda k: k.replace("q_proj", "qq_proj"))
 refuse(KIND, USAGE, "exclude each other", options=["--lora=8"])
