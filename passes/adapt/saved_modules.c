@@ -35,6 +35,13 @@ static tc_status refuse(const putting *p, const char *why, const char *hint) {
     return TC_BAD_INPUT;
 }
 
+static const char *hint_of_missing(const putting *p, const char *nearest) {
+    if (tc_ends_with(p->name, ".bias"))
+        return "PyTorch's exporter leaves biases of zeros out: tempo-train --merge --save writes a file that has them";
+    return nearest ? tc_arena_printf(p->ctx->arena, "the nearest name in the file is %s", tc_quote(p->ctx, nearest))
+                   : "is it the adapter of another model?";
+}
+
 /* The file's weight: the one of that name, else the only one whose name ends alike. */
 static tc_status find(const putting *p, tc_value **out_value, tc_torch_layout *out_layout) {
     tc_nearest nearest;
@@ -54,12 +61,7 @@ static tc_status find(const putting *p, tc_value **out_value, tc_torch_layout *o
                               "is it the adapter of another model?");
             *out_value = value, *out_layout = own.layout;
         }
-    if (*out_value)
-        return TC_OK;
-    return refuse(p, "the file has no such weight",
-                  nearest.best ? tc_arena_printf(p->ctx->arena, "the nearest name in the file is %s",
-                                                 tc_quote(p->ctx, nearest.best))
-                               : "is it the adapter of another model?");
+    return *out_value ? TC_OK : refuse(p, "the file has no such weight", hint_of_missing(p, nearest.best));
 }
 
 tc_status tc_put_saved(tc_ctx *ctx, const tc_summary *summary, const tc_adapter *adapter, const tc_adapter_saved *saved,

@@ -132,6 +132,8 @@ refuse("bertcls-saved", BAD, "has a trained classifier.weight, and it is float[2
        "--head=N", tensors={**SAVED, WEIGHT: SAVED[WEIGHT][:2].copy()})
 refuse("bertcls-saved", BAD, "classifier.wait, and the file has no such weight", "m.classifier.weight",
        rename=lambda k: k.replace("classifier.weight", "classifier.wait"))
+refuse("bertcls-saved", BAD, "no such weight", "leaves biases of zeros out", rename=(
+    lambda k: k.replace("classifier.bias", "classifier.own.bias")))
 refuse("bertcls-saved", UNSUPPORTED, "is no lora_A", config={"modules_to_save": ["", "assifier"]})
 refuse("bertcls-saved", BAD, "classifier.weight, which is the same weight", "that counts alone", tensors={
     **SAVED, WEIGHT.replace(".classifier", ".m.classifier"): SAVED[WEIGHT]})
