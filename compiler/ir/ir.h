@@ -419,8 +419,8 @@ bool tc_shape_count(int rank, const int64_t *dims, uint64_t *count);
 size_t tc_tensor_bytes(tc_dtype dtype, uint64_t count);
 /* A new tensor in the arena; data copied, or left zero when NULL (write through the const at creation only). */
 tc_tensor *tc_tensor_create(tc_model *model, tc_dtype dtype, int rank, const int64_t *dims, const void *data);
-/* The transpose of a tensor of rank 2 that has data, or whose data is mapped. */
-tc_tensor *tc_tensor_transposed(tc_model *model, const tc_tensor *tensor);
+/* The transpose of a tensor of rank 2 whose elements are at `data`. */
+tc_tensor *tc_tensor_transposed(tc_model *model, const tc_tensor *tensor, const void *data);
 tc_tensor *tc_tensor_ints(tc_model *model, const int64_t *values, int64_t count); /* int64[count] */
 tc_tensor *tc_tensor_scalar_int(tc_model *model, int64_t value);                  /* int64 [] */
 tc_tensor *tc_tensor_scalar(tc_model *model, tc_dtype dtype, double value);       /* [] of any numeric type */

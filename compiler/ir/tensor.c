@@ -267,10 +267,10 @@ tc_tensor *tc_tensor_scalar(tc_model *model, tc_dtype dtype, double value) {
     return tc_tensor_create(model, dtype, 0, NULL, bytes);
 }
 
-tc_tensor *tc_tensor_transposed(tc_model *model, const tc_tensor *tensor) {
+tc_tensor *tc_tensor_transposed(tc_model *model, const tc_tensor *tensor, const void *data) {
     int64_t dims[] = {tensor->dims[1], tensor->dims[0]};
     tc_tensor *result = tc_tensor_create(model, tensor->dtype, 2, dims, NULL);
-    const char *from = tc_tensor_peek(model, tensor);
+    const char *from = data;
     size_t bytes = tc_dtype_bits(tensor->dtype) / 8, rows = (size_t)dims[1], columns = (size_t)dims[0];
     for (size_t i = 0; i < rows; i++)
         for (size_t k = 0; k < columns; k++)

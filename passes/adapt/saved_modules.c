@@ -75,7 +75,8 @@ tc_status tc_put_saved(tc_ctx *ctx, const tc_summary *summary, const tc_adapter 
     if ((layout != TC_TORCH_AS_IT_IS && !transposed) || !tc_dtype_is_float(own->dtype))
         return refuse(&p, "the file does not say how its weight comes from PyTorch's",
                       "export with optimize=False to keep parameters as they are");
-    tc_tensor *tensor = tc_adapter_tensor(model, transposed ? tc_tensor_transposed(model, from) : from, own->dtype);
+    tc_tensor *tensor =
+        tc_adapter_tensor(model, transposed ? tc_tensor_transposed(model, from, from->data) : from, own->dtype);
     const tc_type *there = tc_type_tensor_static(model, tensor->dtype, tensor->rank, tensor->dims);
     const tc_type *here = tc_type_tensor_static(model, own->dtype, own->rank, own->dims);
     if (!tc_type_equal(there, here))

@@ -96,7 +96,8 @@ static const char *give_copy(tc_tied *t, const merged *m, const tc_use_group *gr
     } else {
         tc_map *made = tc_map_create(t->scratch);
         if (is_turned_back(t, m, group))
-            copy = tc_tensor_transposed(t->graph->model, m->value->init);
+            copy =
+                tc_tensor_transposed(t->graph->model, m->value->init, tc_tensor_peek(t->graph->model, m->value->init));
         value = tc_constant(t->graph, name_of_copy(t, m, group), copy);
         tc_value *stored = in_layout(t, m, group, value);
         for (size_t i = 0; i < group->n; i++)
